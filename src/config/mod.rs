@@ -1,0 +1,5 @@
+//! `skep.toml`: read whole, checked whole, refused whole.
+//!
+//! The only module that reads environment variables.
+
+pub mod model;

@@ -1,0 +1,164 @@
+//! What a valid `skep.toml` says, with every default filled in (contract.md 1).
+//!
+//! Holds only checked values; `parse` makes it. It knows nothing of what runs.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, HiveName, SecretName, SkillRef};
+
+/// A whole hive.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// `[hive] name`; becomes part of every container's name.
+    pub name: HiveName,
+    /// `[hive] timezone`, an IANA name; none: the system's.
+    pub timezone: Option<String>,
+    /// `[hive] default_agent`.
+    pub default_agent: Option<AgentId>,
+    /// `[hive] ca_bundle`: PEM file given to image builds and containers; absolute or relative to the hive.
+    pub ca_bundle: Option<PathBuf>,
+    /// `[api]`.
+    pub api: Api,
+    /// `[registry]`.
+    pub registry: Registry,
+    /// `[secrets] file`, relative to the hive.
+    pub secrets_file: PathBuf,
+    /// `[agents.*]`, each with `[defaults]` applied.
+    pub agents: BTreeMap<AgentId, Agent>,
+}
+
+/// `[api]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Api {
+    /// Where TCP listens; none when `listen = "none"`.
+    pub listen: Option<SocketAddr>,
+    /// Host names accepted in `Host` and `Origin`, beside loopback addresses.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// `[registry]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Registry {
+    /// Folders with skill sources, relative to the hive.
+    pub sources: Vec<PathBuf>,
+    /// Whether what agents write needs approval.
+    pub agent_skills: AgentSkills,
+    /// Limits on a skill's size (contract.md 2).
+    pub limits: SkillLimits,
+}
+
+/// `[registry] agent_skills`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentSkills {
+    /// The operator approves each version.
+    Manual,
+    /// Assignable at once.
+    Auto,
+}
+
+/// `[registry.limits]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SkillLimits {
+    /// Files a skill (`files`, 2,000).
+    pub files: u64,
+    /// Bytes a skill (`total`, 64 MiB).
+    pub total: u64,
+    /// Bytes a file (`file`, 16 MiB).
+    pub file: u64,
+    /// Bytes of `manifest.json` or `SKILL.md` (`manifest`, 1 MiB).
+    pub manifest: u64,
+}
+
+impl Default for SkillLimits {
+    fn default() -> Self {
+        const MIB: u64 = 1 << 20;
+        Self {
+            files: 2_000,
+            total: 64 * MIB,
+            file: 16 * MIB,
+            manifest: MIB,
+        }
+    }
+}
+
+/// One agent as configured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Agent {
+    /// Its name.
+    pub id: AgentId,
+    /// For people.
+    pub description: String,
+    /// Soul file, relative to the hive.
+    pub soul: Option<PathBuf>,
+    /// Whether the agent may write `/soul.md`.
+    pub allow_soul_edit: bool,
+    /// What it is given.
+    pub skills: Vec<SkillRef>,
+    /// Narrows the secrets that may be injected; none: all that its skills declare.
+    pub secrets: Option<Vec<SecretName>>,
+    /// How agent-tier runs are executed.
+    pub command: Option<Vec<String>>,
+    /// Long-running process.
+    pub main: Option<Vec<String>>,
+    /// Restart policy of `main`.
+    pub main_restart: Restart,
+    /// Plain environment.
+    pub env: BTreeMap<String, String>,
+    /// Where `/workspace` lives.
+    pub workspace: Workspace,
+    /// Container image.
+    pub image: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Processors.
+    pub cpus: f64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Bytes of workspace and custom together; above it the agent is paused.
+    pub disk: u64,
+    /// What it may reach.
+    pub network: Network,
+    /// Grace between SIGTERM and SIGKILL when it stops.
+    pub stop_grace: Duration,
+    /// Engine runtime by name (`runsc`); none: the engine's default.
+    pub runtime: Option<String>,
+    /// Whether it starts with the hive.
+    pub autostart: bool,
+}
+
+/// `main_restart`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// Restarted whenever it ends (the default).
+    Always,
+    /// Restarted unless it ended with 0.
+    OnFailure,
+    /// Never restarted.
+    Never,
+}
+
+/// `workspace`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workspace {
+    /// `.skep/agents/<id>/workspace`, kept.
+    Named,
+    /// In memory, gone with the container.
+    Tmpfs,
+    /// A folder of the hive, relative, never above it.
+    Path(PathBuf),
+}
+
+/// `network`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// No network at all.
+    None,
+    /// Outbound to anywhere but the host, link-local addresses and other agents.
+    Internet,
+}

@@ -1,0 +1,24 @@
+//! skep: a container orchestrator for AI agents.
+//!
+//! The module list is the map; `README.md` (Architecture) tells the invariants.
+
+#[cfg(feature = "host")]
+pub mod config;
+#[cfg(feature = "host")]
+pub mod db;
+#[cfg(feature = "host")]
+pub mod engine;
+#[cfg(feature = "host")]
+pub mod error;
+#[cfg(feature = "host")]
+pub mod ids;
+#[cfg(feature = "host")]
+pub mod registry;
+#[cfg(feature = "host")]
+pub mod resolver;
+#[cfg(feature = "host")]
+pub mod sandbox;
+#[cfg(feature = "host")]
+pub mod secrets;
+#[cfg(feature = "host")]
+pub mod skill;

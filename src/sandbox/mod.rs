@@ -1,0 +1,1 @@
+//! What goes into a container: its specification, the prompt, the `/skills` view.
