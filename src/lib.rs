@@ -22,3 +22,4 @@ pub mod sandbox;
 pub mod secrets;
 #[cfg(feature = "host")]
 pub mod skill;
+pub mod wire;

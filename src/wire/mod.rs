@@ -1,0 +1,263 @@
+//! Messages between the supervisor and the init of a container.
+//!
+//! The only module that both programs use. A frame is a length, a count of passed descriptors
+//! and a postcard payload; `socket` moves frames, `spool` is the format of kept output.
+//! Nothing here knows tokio or the host's other rooms.
+
+pub mod socket;
+pub mod spool;
+
+use serde::{Deserialize, Serialize};
+
+/// First bytes of a link. No HTTP request begins with a zero, so one socket serves both.
+pub const MAGIC: [u8; 4] = *b"\0SK1";
+
+/// Changes when a message changes shape; an init of another version is replaced with its container.
+pub const VERSION: u16 = 1;
+
+/// Bytes of payload a frame may have.
+pub const MAX_FRAME: usize = 4 << 20;
+
+/// Where the init finds the supervisor, inside the container.
+pub const SOCKET: &str = "/skep/api.sock";
+
+/// A process tree, named by the supervisor; never used twice in the life of a container.
+pub type ProcId = u64;
+
+/// The id that the agent's `main` process reports under.
+pub const MAIN: ProcId = 0;
+
+/// From the init to the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum FromInit {
+    /// First message of every link.
+    Hello(Hello),
+    /// The program runs. Descriptors: with `Io::Stream` standard input's write end, then output's and error's
+    /// read ends; with `Io::Pty` the terminal's master.
+    Started {
+        /// Which.
+        id: ProcId,
+        /// Its pid inside the container.
+        pid: i32,
+    },
+    /// It could not be started.
+    Failed {
+        /// Which.
+        id: ProcId,
+        /// What failed, in words.
+        stage: String,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// Captured output has grown to this logical offset.
+    Output {
+        /// Which.
+        id: ProcId,
+        /// End of the spool.
+        end: u64,
+    },
+    /// The program ended, and every descendant is proven dead.
+    Exited {
+        /// Which.
+        id: ProcId,
+        /// How.
+        exit: Exit,
+    },
+    /// The state of `main` changed.
+    Main(MainReport),
+    /// Answer to `ToInit::Ping`.
+    Pong {
+        /// The number that was sent.
+        token: u64,
+    },
+}
+
+/// From the supervisor to the init.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToInit {
+    /// The link is accepted.
+    Welcome {
+        /// Milliseconds between SIGTERM and SIGKILL when the container is stopped.
+        stop_grace_ms: u64,
+    },
+    /// Starts a process tree. Descriptors: with `Io::Capture` the spool's three segments.
+    Start(Start),
+    /// Signals the program's process group.
+    Signal {
+        /// Which.
+        id: ProcId,
+        /// Signal number.
+        signal: i32,
+    },
+    /// SIGTERM, `grace_ms`, SIGKILL, until the whole tree is proven dead.
+    End {
+        /// Which.
+        id: ProcId,
+        /// Milliseconds of grace; 0 kills at once.
+        grace_ms: u64,
+    },
+    /// The exit was recorded; the init may drop it.
+    Forget {
+        /// Which.
+        id: ProcId,
+    },
+    /// Replaces `main` (none: ends it). Descriptors: the spool's three segments, when there is one.
+    SetMain(Option<Main>),
+    /// Asks for a sign of life.
+    Ping {
+        /// Echoed.
+        token: u64,
+    },
+}
+
+/// What the init knows when it dials in: all that a new supervisor needs to take up its work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hello {
+    /// `VERSION` of the init.
+    pub version: u16,
+    /// `/proc/self/mountinfo`: an engine does not tell of a mount that was lost.
+    pub mountinfo: String,
+    /// Landlock version that the kernel offers; 6 and above keep process trees apart.
+    pub landlock: i32,
+    /// Every process tree that was not forgotten.
+    pub processes: Vec<ProcReport>,
+    /// `main`, once it was set.
+    pub main: Option<MainReport>,
+}
+
+/// A process tree, reported after a reconnect.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProcReport {
+    /// Which.
+    pub id: ProcId,
+    /// Pid inside the container.
+    pub pid: i32,
+    /// End of the captured output.
+    pub end: u64,
+    /// Set once it is over.
+    pub exit: Option<Exit>,
+}
+
+/// A process to start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Start {
+    /// Its id from now on.
+    pub id: ProcId,
+    /// Program and arguments; the program is looked up in `PATH` of `env`.
+    pub argv: Vec<String>,
+    /// Environment on top of the container's; secrets travel here.
+    pub env: Vec<(String, String)>,
+    /// Working directory.
+    pub cwd: String,
+    /// Milliseconds until it is ended; none: no limit.
+    pub timeout_ms: Option<u64>,
+    /// Milliseconds between SIGTERM and SIGKILL at the timeout.
+    pub grace_ms: u64,
+    /// Ended when the link breaks: somebody is waiting at the other end.
+    pub bound: bool,
+    /// What its streams are.
+    pub io: Io,
+}
+
+/// What a process's standard streams are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Io {
+    /// Output is written to a spool by the init, with or without a supervisor.
+    Capture {
+        /// Given to standard input, then closed.
+        stdin: Vec<u8>,
+        /// Bounds of the spool.
+        spool: spool::Bounds,
+    },
+    /// Pipes whose other ends go to the supervisor.
+    Stream,
+    /// A terminal whose master goes to the supervisor.
+    Pty {
+        /// Height in characters.
+        rows: u16,
+        /// Width in characters.
+        cols: u16,
+    },
+}
+
+/// How a process tree ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit code, or 128 + signal as shells say it.
+    pub code: i32,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+    /// It was ended because its time was up.
+    pub timed_out: bool,
+    /// The kernel killed something of this container for memory while it ran.
+    pub oom: bool,
+    /// Its runner was killed: the tree is dead, its own exit code is not known.
+    pub lost: bool,
+}
+
+/// The agent's long-running process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Main {
+    /// Hash of all that follows; the init answers with it, so that nothing is restarted without need.
+    pub hash: u64,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Environment on top of the container's.
+    pub env: Vec<(String, String)>,
+    /// Working directory.
+    pub cwd: String,
+    /// When it is restarted.
+    pub restart: RestartPolicy,
+    /// Milliseconds between SIGTERM and SIGKILL.
+    pub grace_ms: u64,
+    /// Bounds of the spool.
+    pub spool: spool::Bounds,
+}
+
+/// When `main` is restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RestartPolicy {
+    /// Whenever it ends.
+    Always,
+    /// Unless it ended with 0.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+/// Where `main` stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MainReport {
+    /// `Main::hash` of what was set.
+    pub hash: u64,
+    /// Now.
+    pub state: MainState,
+    /// Starts after the first.
+    pub restarts: u32,
+    /// End of the captured output.
+    pub end: u64,
+}
+
+/// States of `main`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MainState {
+    /// It runs.
+    Running {
+        /// Pid inside the container.
+        pid: i32,
+    },
+    /// It ended and will be started again.
+    Backoff {
+        /// How it ended; none when it could not be started.
+        last: Option<Exit>,
+        /// Why it could not be started.
+        error: Option<String>,
+        /// Milliseconds until the next start.
+        delay_ms: u64,
+    },
+    /// It ended and its policy leaves it so.
+    Done {
+        /// How.
+        exit: Exit,
+    },
+}
