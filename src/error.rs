@@ -27,13 +27,7 @@ pub struct Fault {
 impl Fault {
     /// A fault about a whole file.
     pub fn new(file: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            file: file.into(),
-            line: None,
-            column: None,
-            message: message.into(),
-            help: None,
-        }
+        Self { file: file.into(), line: None, column: None, message: message.into(), help: None }
     }
 
     /// Adds the place, both 1-based.

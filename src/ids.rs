@@ -17,9 +17,7 @@ pub struct InvalidName(pub String);
 fn is_slug(s: &str, max: usize) -> bool {
     let mut bytes = s.bytes();
     s.len() <= max
-        && bytes
-            .next()
-            .is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        && bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
@@ -142,11 +140,7 @@ impl FromStr for Digest {
         s.strip_prefix("sha256:")
             .filter(|h| hex::decode_to_slice(h, &mut bytes).is_ok())
             .map(|_| Digest(bytes))
-            .ok_or_else(|| {
-                InvalidName(format!(
-                    "{s:?} is not a digest: write `sha256:` and 64 hex digits"
-                ))
-            })
+            .ok_or_else(|| InvalidName(format!("{s:?} is not a digest: write `sha256:` and 64 hex digits")))
     }
 }
 
@@ -222,10 +216,7 @@ impl FromStr for SkillRef {
                 })?),
             },
         };
-        Ok(Self {
-            id: id.trim().parse()?,
-            requirement,
-        })
+        Ok(Self { id: id.trim().parse()?, requirement })
     }
 }
 
@@ -248,40 +239,16 @@ mod tests {
 
     #[test]
     fn a_reference_prints_as_it_was_written() {
-        for s in [
-            "a",
-            "a@latest",
-            "a@1.2.3",
-            "a@^1.2",
-            "a@~1.2",
-            "a@>=1, <3",
-            "a@1.0.0-rc.1",
-        ] {
+        for s in ["a", "a@latest", "a@1.2.3", "a@^1.2", "a@~1.2", "a@>=1, <3", "a@1.0.0-rc.1"] {
             assert_eq!(s.parse::<SkillRef>().unwrap().to_string(), s);
         }
     }
 
     #[test]
     fn three_numbers_are_exact_and_fewer_are_refused_as_neither() {
-        assert!(matches!(
-            "a@1.2.3".parse::<SkillRef>().unwrap().requirement,
-            Requirement::Exact(_)
-        ));
-        assert!(matches!(
-            "a@1.2".parse::<SkillRef>().unwrap().requirement,
-            Requirement::Range(_)
-        ));
-        for bad in [
-            "",
-            "@1",
-            "A",
-            "a@",
-            "a@what",
-            "../x",
-            "custom",
-            "a@1.2.3.4",
-            "-a",
-        ] {
+        assert!(matches!("a@1.2.3".parse::<SkillRef>().unwrap().requirement, Requirement::Exact(_)));
+        assert!(matches!("a@1.2".parse::<SkillRef>().unwrap().requirement, Requirement::Range(_)));
+        for bad in ["", "@1", "A", "a@", "a@what", "../x", "custom", "a@1.2.3.4", "-a"] {
             assert!(bad.parse::<SkillRef>().is_err(), "{bad}");
         }
     }

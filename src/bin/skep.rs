@@ -1,1 +1,2 @@
+//! The `skep` program.
 fn main() {}

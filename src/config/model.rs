@@ -75,12 +75,7 @@ pub struct SkillLimits {
 impl Default for SkillLimits {
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
-        Self {
-            files: 2_000,
-            total: 64 * MIB,
-            file: 16 * MIB,
-            manifest: MIB,
-        }
+        Self { files: 2_000, total: 64 * MIB, file: 16 * MIB, manifest: MIB }
     }
 }
 

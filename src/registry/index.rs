@@ -37,11 +37,7 @@ impl From<String> for Owner {
         match s.as_str() {
             "built-in" => Owner::BuiltIn,
             other => other.parse().map_or(Owner::Operator, |a: AgentId| {
-                if a.as_str() == "operator" {
-                    Owner::Operator
-                } else {
-                    Owner::Agent(a)
-                }
+                if a.as_str() == "operator" { Owner::Operator } else { Owner::Agent(a) }
             }),
         }
     }

@@ -68,8 +68,7 @@ impl Writer {
     /// # Errors
     /// When the head's header cannot be written.
     pub fn new(segments: [OwnedFd; 3], bounds: Bounds) -> io::Result<Self> {
-        let mut writer =
-            Self { segments: segments.map(File::from), bounds, current: 0, position: 0, end: 0 };
+        let mut writer = Self { segments: segments.map(File::from), bounds, current: 0, position: 0, end: 0 };
         writer.open_segment(0)?;
         Ok(writer)
     }
@@ -247,10 +246,8 @@ mod tests {
 
     fn spool(bounds: Bounds) -> (Writer, [File; 3]) {
         let files = [0; 3].map(|_| tempfile::tempfile().unwrap());
-        let writer = Writer::new(
-            [&files[0], &files[1], &files[2]].map(|f| f.try_clone().unwrap().into()),
-            bounds,
-        );
+        let writer =
+            Writer::new([&files[0], &files[1], &files[2]].map(|f| f.try_clone().unwrap().into()), bounds);
         (writer.unwrap(), files)
     }
 

@@ -53,8 +53,7 @@ impl Init {
     /// Prepares the loop and the home folder.
     pub fn new() -> Result<Self, Errno> {
         prepare_home();
-        let signals =
-            SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         Ok(Self {
             signals,
             link: Link::new(),
@@ -379,9 +378,7 @@ impl Init {
             self.end_orphans(pid);
         }
         let main = self.main.as_mut().and_then(|m| m.process.as_mut());
-        if let Some(process) =
-            self.processes.values_mut().chain(main).find(|p| p.runner() == Some(pid))
-        {
+        if let Some(process) = self.processes.values_mut().chain(main).find(|p| p.runner() == Some(pid)) {
             process.runner_died(&mut self.buffer);
         }
     }
@@ -418,8 +415,7 @@ impl Init {
 
 fn writer(fds: Vec<OwnedFd>, bounds: skep::wire::spool::Bounds) -> Result<Writer, Errno> {
     let segments: [OwnedFd; 3] = fds.try_into().map_err(|_| Errno::EBADF)?;
-    Writer::new(segments, bounds)
-        .map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))
+    Writer::new(segments, bounds).map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))
 }
 
 /// HOME and the folders in which agent CLIs look for skills; what is there already stays as it is.

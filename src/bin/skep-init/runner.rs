@@ -36,7 +36,8 @@ pub enum Report {
 }
 
 /// Steps that may fail before the program runs.
-pub const STAGES: [&str; 5] = ["fork", "set up streams", "change to the working directory", "confine", "execute"];
+pub const STAGES: [&str; 5] =
+    ["fork", "set up streams", "change to the working directory", "confine", "execute"];
 
 impl Report {
     const SIZE: usize = 9;
@@ -123,7 +124,8 @@ impl Runner {
             runner.report(Report::Failed(0, e.raw_os_error().unwrap_or(0)));
             return 1;
         }
-        let Ok(signals) = SignalFd::with_flags(&child_signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+        let Ok(signals) =
+            SignalFd::with_flags(&child_signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
         else {
             runner.report(Report::Failed(0, Errno::last_raw()));
             return 1;

@@ -1,0 +1,374 @@
+//! The supervisor's end of the wire to one agent's init, across reconnects.
+//!
+//! Starts and ends process trees, hands out their streams, and knows what the init last said.
+//! It decides nothing: who may dial in is checked before `serve`.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+
+use crate::wire::{
+    self, Exit, FromInit, Hello, Main, MainReport, ProcId, Start, ToInit,
+    socket::{FrameReader, FrameWriter},
+};
+
+/// How long an init may take to say its hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the init may take to answer a start.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why something asked of an init did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// No init is connected.
+    #[error("the agent is not running: no init is connected")]
+    Down,
+    /// The link broke while we waited; what was started is ended by the init.
+    #[error("the link to the agent's container broke")]
+    Lost,
+    /// The init could not start the program.
+    #[error("could not {stage}: {}", io::Error::from_raw_os_error(*.errno))]
+    Refused {
+        /// What failed, in words.
+        stage: String,
+        /// The system's number.
+        errno: i32,
+    },
+    /// The init did not answer.
+    #[error("the agent's init did not answer within {} s", START_TIMEOUT.as_secs())]
+    Silent,
+    /// What was asked does not fit a message.
+    #[error("cannot be sent to the agent's init: {0}")]
+    TooLarge(io::Error),
+}
+
+/// A started process tree.
+#[derive(Debug)]
+pub struct Started {
+    /// Its id on the link.
+    pub id: ProcId,
+    /// Its pid inside the container.
+    pub pid: i32,
+    /// Streams, as `wire::FromInit::Started` lists them.
+    pub fds: Vec<OwnedFd>,
+    /// Resolves when all of it is proven dead; an error when the link or the container went first.
+    pub exit: oneshot::Receiver<Exit>,
+}
+
+/// What is known of an init.
+#[derive(Debug, Clone, Default)]
+pub struct LinkStatus {
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Counts the links; a new number is a new hello.
+    pub generation: u64,
+    /// What it said when it dialled in last.
+    pub hello: Option<Arc<Hello>>,
+    /// Where `main` stands.
+    pub main: Option<MainReport>,
+}
+
+type Outgoing = (ToInit, Vec<OwnedFd>);
+
+struct Waiter {
+    bound: bool,
+    started: Option<oneshot::Sender<Result<(i32, Vec<OwnedFd>), LinkError>>>,
+    exit: Option<oneshot::Sender<Exit>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    sender: Option<mpsc::UnboundedSender<Outgoing>>,
+    waiters: HashMap<ProcId, Waiter>,
+}
+
+/// The link to one agent's init.
+pub struct Link {
+    inner: Mutex<Inner>,
+    status: watch::Sender<LinkStatus>,
+    next_id: AtomicU64,
+}
+
+impl Link {
+    /// Not connected. `seed` begins the process ids: milliseconds since 1970, so that a new supervisor
+    /// never takes an id that an older one gave to a process that still runs.
+    #[must_use]
+    pub fn new(seed_ms: u64) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::default(),
+            status: watch::Sender::default(),
+            next_id: AtomicU64::new(seed_ms << 16),
+        })
+    }
+
+    /// Follows what is known of the init.
+    pub fn watch(&self) -> watch::Receiver<LinkStatus> {
+        self.status.subscribe()
+    }
+
+    /// What is known of the init.
+    pub fn status(&self) -> LinkStatus {
+        self.status.borrow().clone()
+    }
+
+    /// An id for a process tree.
+    pub fn next_id(&self) -> ProcId {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, message: ToInit, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+        let inner = self.lock();
+        let sender = inner.sender.as_ref().ok_or(LinkError::Down)?;
+        sender.send((message, fds)).map_err(|_| LinkError::Down)
+    }
+
+    /// Starts a process tree and waits until it runs.
+    ///
+    /// # Errors
+    /// See `LinkError`.
+    pub async fn start(&self, start: Start, fds: Vec<OwnedFd>) -> Result<Started, LinkError> {
+        let id = start.id;
+        let (started, started_rx) = oneshot::channel();
+        let (exit, exit_rx) = oneshot::channel();
+        let waiter = Waiter { bound: start.bound, started: Some(started), exit: Some(exit) };
+        self.lock().waiters.insert(id, waiter);
+        if let Err(e) = self.send(ToInit::Start(start), fds) {
+            self.lock().waiters.remove(&id);
+            return Err(e);
+        }
+        match timeout(START_TIMEOUT, started_rx).await {
+            Ok(Ok(Ok((pid, fds)))) => Ok(Started { id, pid, fds, exit: exit_rx }),
+            Ok(Ok(Err(e))) => Err(e),
+            Ok(Err(_)) => Err(LinkError::Lost),
+            Err(_) => {
+                self.lock().waiters.remove(&id);
+                self.end(id, Duration::ZERO);
+                Err(LinkError::Silent)
+            }
+        }
+    }
+
+    /// Signals the program's process group. Silent when it is gone.
+    pub fn signal(&self, id: ProcId, signal: i32) {
+        self.send(ToInit::Signal { id, signal }, Vec::new()).unwrap_or_default();
+    }
+
+    /// Ends a tree for certain; its exit tells when it is done.
+    pub fn end(&self, id: ProcId, grace: Duration) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        self.send(ToInit::End { id, grace_ms }, Vec::new()).unwrap_or_default();
+    }
+
+    /// Replaces the agent's `main`.
+    ///
+    /// # Errors
+    /// `Down` when no init is connected.
+    pub fn set_main(&self, main: Option<Main>, spool: Vec<OwnedFd>) -> Result<(), LinkError> {
+        self.send(ToInit::SetMain(main), spool)
+    }
+
+    /// Takes over a connection from a caller that was proven to be the init, until it breaks.
+    /// An older link of the same init is replaced.
+    ///
+    /// # Errors
+    /// Of the socket, or a peer that does not keep to the protocol.
+    pub async fn serve(&self, stream: UnixStream, stop_grace: Duration) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        let fd = AsyncFd::with_interest(stream, Interest::READABLE | Interest::WRITABLE)?;
+        let mut reader = FrameReader::default();
+        let hello = timeout(HELLO_TIMEOUT, read_hello(&fd, &mut reader))
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the init said no hello"))??;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let stop_grace_ms = u64::try_from(stop_grace.as_millis()).unwrap_or(u64::MAX);
+        sender.send((ToInit::Welcome { stop_grace_ms }, Vec::new())).unwrap_or_default();
+        self.lock().sender = Some(sender.clone());
+        self.take_over(&hello);
+        let result = self.run(&fd, reader, receiver).await;
+        self.connection_gone(&sender);
+        result
+    }
+
+    /// Compares what the init still has with what callers wait for.
+    fn take_over(&self, hello: &Hello) {
+        let mut ended = Vec::new();
+        {
+            let mut inner = self.lock();
+            inner.waiters.retain(|id, waiter| {
+                let Some(report) = hello.processes.iter().find(|p| p.id == *id) else {
+                    // Asked for on this very link, or lost with an older container.
+                    return waiter.started.is_some() && !waiter.bound;
+                };
+                if let Some(started) = waiter.started.take() {
+                    started.send(Ok((report.pid, Vec::new()))).unwrap_or_default();
+                }
+                if let (Some(exit), Some(sender)) = (report.exit, waiter.exit.take()) {
+                    sender.send(exit).unwrap_or_default();
+                    ended.push(*id);
+                    return false;
+                }
+                true
+            });
+        }
+        for id in ended {
+            self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
+        }
+        self.status.send_modify(|status| {
+            status.connected = true;
+            status.generation += 1;
+            status.main.clone_from(&hello.main);
+            status.hello = Some(Arc::new(hello.clone()));
+        });
+    }
+
+    fn connection_gone(&self, sender: &mpsc::UnboundedSender<Outgoing>) {
+        let mut inner = self.lock();
+        if !inner.sender.as_ref().is_some_and(|s| s.same_channel(sender)) {
+            return;
+        }
+        inner.sender = None;
+        // Dropping a waiter tells its caller; what is not bound is found again at the next hello.
+        inner.waiters.retain(|_, waiter| !waiter.bound);
+        drop(inner);
+        self.status.send_modify(|status| status.connected = false);
+    }
+
+    /// The container is gone, and everything in it.
+    pub fn container_gone(&self) {
+        let mut inner = self.lock();
+        inner.sender = None;
+        inner.waiters.clear();
+        drop(inner);
+        self.status.send_modify(|status| {
+            *status = LinkStatus { generation: status.generation, ..Default::default() }
+        });
+    }
+
+    async fn run(
+        &self,
+        fd: &AsyncFd<UnixStream>,
+        mut reader: FrameReader,
+        mut receiver: mpsc::UnboundedReceiver<Outgoing>,
+    ) -> io::Result<()> {
+        let mut writer = FrameWriter::default();
+        self.handle_frames(&mut reader)?;
+        loop {
+            tokio::select! {
+                guard = fd.readable() => {
+                    let mut guard = guard?;
+                    match guard.try_io(|fd| reader.fill(fd.get_ref())) {
+                        Ok(Ok(0)) => return Ok(()),
+                        Ok(Ok(_)) => self.handle_frames(&mut reader)?,
+                        Ok(Err(e)) => return Err(e),
+                        Err(_) => {}
+                    }
+                }
+                message = receiver.recv() => {
+                    // None: a newer link took over.
+                    let Some((message, fds)) = message else { return Ok(()) };
+                    let id = if let ToInit::Start(start) = &message { Some(start.id) } else { None };
+                    if let Err(e) = writer.push(&message, fds) {
+                        self.fail_start(id, LinkError::TooLarge(e));
+                    }
+                    writer.flush(fd.get_ref())?;
+                }
+                guard = fd.writable(), if writer.queued() > 0 => {
+                    let mut guard = guard?;
+                    if !writer.flush(fd.get_ref())? {
+                        guard.clear_ready();
+                    }
+                }
+            }
+        }
+    }
+
+    fn fail_start(&self, id: Option<ProcId>, error: LinkError) {
+        let waiter = id.and_then(|id| self.lock().waiters.remove(&id));
+        if let Some(started) = waiter.and_then(|w| w.started) {
+            started.send(Err(error)).unwrap_or_default();
+        }
+    }
+
+    fn handle_frames(&self, reader: &mut FrameReader) -> io::Result<()> {
+        while let Some((message, fds)) = reader.next::<FromInit>()? {
+            match message {
+                FromInit::Started { id, pid } => {
+                    let started = self.lock().waiters.get_mut(&id).and_then(|w| w.started.take());
+                    if let Some(started) = started {
+                        started.send(Ok((pid, fds))).unwrap_or_default();
+                    }
+                }
+                FromInit::Failed { id, stage, errno } => {
+                    self.fail_start(Some(id), LinkError::Refused { stage, errno });
+                }
+                FromInit::Exited { id, exit } => {
+                    let waiter = self.lock().waiters.remove(&id);
+                    if let Some(sender) = waiter.and_then(|w| w.exit) {
+                        sender.send(exit).unwrap_or_default();
+                    }
+                    self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
+                }
+                FromInit::Main(report) => self.status.send_modify(|s| s.main = Some(report)),
+                FromInit::Output { id, end } => self.output(id, end),
+                FromInit::Hello(_) => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a second hello"));
+                }
+                FromInit::Pong { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn output(&self, id: ProcId, end: u64) {
+        if id == wire::MAIN {
+            self.status.send_modify(|s| {
+                if let Some(main) = &mut s.main {
+                    main.end = end;
+                }
+            });
+        }
+    }
+}
+
+async fn read_hello(fd: &AsyncFd<UnixStream>, reader: &mut FrameReader) -> io::Result<Hello> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut magic = None;
+    loop {
+        if magic.is_none() {
+            magic = reader.take(wire::MAGIC.len());
+        }
+        match &magic {
+            Some(bytes) if *bytes != wire::MAGIC => return Err(invalid("not the init's protocol")),
+            Some(_) => {
+                if let Some((message, _)) = reader.next::<FromInit>()? {
+                    let FromInit::Hello(hello) = message else { return Err(invalid("no hello")) };
+                    return Ok(hello);
+                }
+            }
+            None => {}
+        }
+        let mut guard = fd.readable().await?;
+        match guard.try_io(|fd| reader.fill(fd.get_ref())) {
+            Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Ok(_)) | Err(_) => {}
+            Ok(Err(e)) => return Err(e),
+        }
+    }
+}

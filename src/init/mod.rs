@@ -1,0 +1,5 @@
+//! The supervisor's end of the wire to the inits, and the init program itself.
+
+pub mod binary;
+pub mod door;
+pub mod link;
