@@ -27,7 +27,7 @@ export function listDirectory(args: Args, roots: Roots = CONTAINER): unknown {
   }
   if (kind !== "directory") throw new ToolError(`"${args.path}" is a ${kind}, not a directory`);
   const listing: Listing = { entries: [], truncated: false };
-  const directory = Directory.open(roots, real, "read");
+  const directory = Directory.open(roots, real, "read", args.path);
   try {
     walk(args, roots, directory, 0, listing);
   } finally {

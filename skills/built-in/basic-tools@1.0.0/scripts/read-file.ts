@@ -10,7 +10,7 @@ type Args = { path: string; offset: number; limit: number; encoding?: "utf8" | "
 
 export function readFile(args: Args, roots: Roots = CONTAINER): unknown {
   const real = resolve(roots, args.path, "read");
-  const { parent, name } = openParent(roots, real, "read");
+  const { parent, name } = openParent(roots, real, "read", args.path);
   try {
     const fd = openRegular(args.path, parent.at(name));
     try {

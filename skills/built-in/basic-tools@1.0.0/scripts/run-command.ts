@@ -4,7 +4,7 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { lstatSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
-import { type Roots, CONTAINER, describe, display, kindOf, resolve } from "./lib/paths.ts";
+import { type Roots, CONTAINER, describe, kindOf, resolve } from "./lib/paths.ts";
 import { encode } from "./lib/text.ts";
 import { main, ToolError } from "./lib/tool.ts";
 
@@ -31,8 +31,7 @@ export async function runCommand(args: Args, roots: Roots = CONTAINER): Promise<
   checkEnvironment(args);
 
   const started = performance.now();
-  // A process group of its own, so that a stop reaches the command's children as well.
-  const child = spawn(program, rest, { cwd, env: { ...process.env, ...args.env }, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+  const child = start(program, rest, cwd, args);
   const stdout = collect(child.stdout, args.max_output_bytes);
   const stderr = collect(child.stderr, args.max_output_bytes);
   const stop = stopper(child);
@@ -44,7 +43,7 @@ export async function runCommand(args: Args, roots: Roots = CONTAINER): Promise<
   process.once("SIGTERM", stop.now).once("SIGINT", stop.now);
   try {
     feed(child, args.stdin);
-    const end = await ended(child, program, roots, cwd);
+    const end = await ended(child, program);
     const result = {
       exit_code: end.exitCode,
       signal: end.signal,
@@ -62,6 +61,25 @@ export async function runCommand(args: Args, roots: Roots = CONTAINER): Promise<
     stop.done();
     process.off("SIGTERM", stop.now).off("SIGINT", stop.now);
   }
+}
+
+/** Starts the command in a process group of its own, so that a stop reaches its children as well. */
+function start(program: string, rest: string[], cwd: string, args: Args): Child {
+  try {
+    return spawn(program, rest, { cwd, env: { ...process.env, ...args.env }, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+  } catch (error) {
+    throw cannotStart(error as NodeJS.ErrnoException, program);
+  }
+}
+
+function cannotStart(error: NodeJS.ErrnoException, program: string): ToolError {
+  const words: Record<string, string> = {
+    ENOENT: `there is no program "${program}"; a shell line is given as one string, a program and its arguments as an array`,
+    EACCES: `"${program}" is not executable`,
+    E2BIG: 'the command and its environment are too long; pass large input by "stdin" or a file',
+    EAGAIN: "no process can be started: the agent's limit of processes is reached",
+  };
+  return new ToolError(words[error.code ?? ""] ?? `"${program}" cannot be started: ${error.message}`);
 }
 
 function directory(roots: Roots, given: string): string {
@@ -89,17 +107,9 @@ function feed(child: Child, text: string | undefined): void {
 }
 
 /** Resolves when the command has ended and its output is read, or what is left of its group was killed. */
-function ended(child: Child, program: string, roots: Roots, cwd: string): Promise<End> {
+function ended(child: Child, program: string): Promise<End> {
   return new Promise((done, fail) => {
-    child.once("error", (error: NodeJS.ErrnoException) => {
-      const words: Record<string, string> = {
-        ENOENT: `there is no program "${program}"; a shell line is given as one string, a program and its arguments as an array`,
-        EACCES: `"${program}" is not executable`,
-        E2BIG: 'the command and its environment are too long; pass large input by "stdin" or a file',
-        EAGAIN: "no process can be started: the agent's limit of processes is reached",
-      };
-      fail(new ToolError(words[error.code ?? ""] ?? `"${program}" cannot be started in "${display(roots, cwd)}": ${error.message}`));
-    });
+    child.once("error", (error: NodeJS.ErrnoException) => fail(cannotStart(error, program)));
     child.once("exit", (exitCode, signal) => {
       const finish = () => done({ exitCode, signal });
       child.once("close", () => {
@@ -135,7 +145,8 @@ function signalGroup(child: Child, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, signal);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    // Gone already, or a process that changed its user: the agent's init ends what is left.
+    if (!["ESRCH", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
 }
 

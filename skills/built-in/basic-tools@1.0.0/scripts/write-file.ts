@@ -16,7 +16,7 @@ export function writeFile(args: Args, roots: Roots = CONTAINER): unknown {
   if (args.path.endsWith("/")) throw new ToolError(`"${args.path}" names a directory; name a file in it`);
   refuseLink(roots, args.path);
   const real = resolve(roots, args.path, "write");
-  const { parent, name } = args.create_dirs ? makeParent(roots, real) : openParent(roots, real, "write");
+  const { parent, name } = args.create_dirs ? makeParent(roots, real, args.path) : openParent(roots, real, "write", args.path);
   try {
     const before = existing(args.path, parent.at(name));
     const mode = args.mode === undefined ? undefined : Number.parseInt(args.mode, 8);
@@ -54,7 +54,7 @@ function refuseLink(roots: Roots, given: string): void {
   if (kind === "link") throw new ToolError(`"${given}" is a symbolic link; write to the file it leads to, or remove the link first`);
 }
 
-function makeParent(roots: Roots, real: string): { parent: Directory; name: string } {
+function makeParent(roots: Roots, real: string, given: string): { parent: Directory; name: string } {
   const missing: string[] = [];
   let place = dirname(real);
   for (; place !== dirname(place); place = dirname(place)) {
@@ -62,12 +62,12 @@ function makeParent(roots: Roots, real: string): { parent: Directory; name: stri
       lstatSync(place);
       break;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw describe(error, display(roots, place));
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw describe(error, given);
       missing.unshift(relative(dirname(place), place));
     }
   }
-  if (missing.length === 0) return openParent(roots, real, "write");
-  let directory = Directory.open(roots, place, "write");
+  if (missing.length === 0) return openParent(roots, real, "write", given);
+  let directory = Directory.open(roots, place, "write", given);
   for (const name of missing) {
     const outer = directory;
     try {

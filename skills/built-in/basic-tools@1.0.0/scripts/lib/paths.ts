@@ -25,14 +25,14 @@ export class Directory {
     this.path = path;
   }
 
-  /** Opens `real`, a path without links, and checks where the descriptor really points. */
-  static open(roots: Roots, real: string, access: Access): Directory {
-    return Directory.openAt(roots, real, access);
+  /** Opens `real`, a path without links, and checks where the descriptor really points; errors name `given`. */
+  static open(roots: Roots, real: string, access: Access, given: string): Directory {
+    return Directory.openAt(roots, real, access, given);
   }
 
   /** Opens the entry `name` of this directory, which must be a directory and not a link. */
   child(roots: Roots, name: string, access: Access): Directory {
-    return Directory.openAt(roots, this.at(name), access);
+    return Directory.openAt(roots, this.at(name), access, display(roots, join(this.path, name)));
   }
 
   /** Creates the directory `name` here unless it exists, and opens it. */
@@ -40,7 +40,7 @@ export class Directory {
     try {
       mkdirSync(this.at(name), 0o755);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw describe(error, join(this.path, name));
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw describe(error, display(roots, join(this.path, name)));
     }
     return this.child(roots, name, "write");
   }
@@ -54,24 +54,24 @@ export class Directory {
     closeSync(this.fd);
   }
 
-  private static openAt(roots: Roots, path: string, access: Access): Directory {
+  private static openAt(roots: Roots, path: string, access: Access, given: string): Directory {
     let fd: number;
     try {
       fd = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
     } catch (error) {
-      throw describe(error, path);
+      throw describe(error, given);
     }
     const real = placeOf(fd);
     if (!allowed(roots, real, access)) {
       closeSync(fd);
-      throw outside(roots, path, access);
+      throw outside(roots, given, access);
     }
     return new Directory(fd, real);
   }
 }
 
 /** Where an open descriptor really points. */
-export function placeOf(fd: number): string {
+function placeOf(fd: number): string {
   return readlinkSync(`/proc/self/fd/${fd}`);
 }
 
@@ -110,9 +110,9 @@ export function resolve(roots: Roots, given: string, access: Access): string {
 }
 
 /** Opens the directory that holds `real`; the caller closes it. */
-export function openParent(roots: Roots, real: string, access: Access): { parent: Directory; name: string } {
-  if (isRoot(roots, real)) throw new ToolError(`"${display(roots, real)}" is a directory; name a file in it`);
-  return { parent: Directory.open(roots, dirname(real), access), name: basename(real) };
+export function openParent(roots: Roots, real: string, access: Access, given: string): { parent: Directory; name: string } {
+  if (isRoot(roots, real)) throw new ToolError(`"${given}" is a directory; name a file in it`);
+  return { parent: Directory.open(roots, dirname(real), access, given), name: basename(real) };
 }
 
 /** The path as a model should use it: relative inside the workspace, else absolute. */
