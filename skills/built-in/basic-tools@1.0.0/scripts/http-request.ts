@@ -60,7 +60,7 @@ function firstRequest(args: Args): Request {
 }
 
 function checkedUrl(text: string, base?: URL): URL {
-  const url = URL.parse(text, base);
+  const url = URL.parse(text, base?.href);
   if (url === null) throw new ToolError(`parameter "url": "${text}" is not an absolute URL; write it with its scheme, such as https://example.com/path`);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw new ToolError(`parameter "url": only http and https are possible, not ${url.protocol.slice(0, -1)} ("${text}")`);

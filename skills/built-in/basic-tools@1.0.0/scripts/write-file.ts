@@ -44,10 +44,10 @@ function decode(args: Args): Buffer {
 
 /** A link at the end of the path is refused before it is resolved: writing never goes through one. */
 function refuseLink(roots: Roots, given: string): void {
-  const real = resolve(roots, dirname(given), "write");
+  const folder = resolve(roots, dirname(given), "write", given);
   let kind: string;
   try {
-    kind = kindOf(lstatSync(`${real}/${given.slice(given.lastIndexOf("/") + 1)}`));
+    kind = kindOf(lstatSync(`${folder}/${given.slice(given.lastIndexOf("/") + 1)}`));
   } catch {
     return; // absent or unreadable: what follows will say so
   }

@@ -77,11 +77,11 @@ function placeOf(fd: number): string {
 
 /**
  * Turns a path as a model gives it (relative to the workspace, or absolute) into the real path:
- * links resolved as far as the path exists, and inside the roots, or an error.
+ * links resolved as far as the path exists, and inside the roots, or an error that names `given`.
  */
-export function resolve(roots: Roots, given: string, access: Access): string {
-  if (given.includes("\0")) throw new ToolError("the path contains a NUL character");
-  const full = normalize(isAbsolute(given) ? given : join(roots.workspace, given)).replace(/(?<=.)\/+$/, "");
+export function resolve(roots: Roots, path: string, access: Access, given: string = path): string {
+  if (path.includes("\0")) throw new ToolError("the path contains a NUL character");
+  const full = normalize(isAbsolute(path) ? path : join(roots.workspace, path)).replace(/(?<=.)\/+$/, "");
   let existing = full;
   const missing: string[] = [];
   for (;;) {
