@@ -25,3 +25,7 @@ pub mod secrets;
 #[cfg(feature = "host")]
 pub mod skill;
 pub mod wire;
+#[cfg(feature = "host")]
+pub mod paths;
+#[cfg(feature = "host")]
+pub mod supervisor;

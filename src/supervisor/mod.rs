@@ -1,0 +1,7 @@
+//! Keeps the agents as `skep.toml` wants them.
+//!
+//! Level-triggered: every signal only wakes the driver, which reads what is desired and what is
+//! there, plans, and acts. Start, crash, restart and engine outage are one code path.
+
+pub mod plan;
+pub mod state;
