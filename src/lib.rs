@@ -15,6 +15,8 @@ pub mod ids;
 #[cfg(feature = "host")]
 pub mod init;
 #[cfg(feature = "host")]
+pub mod paths;
+#[cfg(feature = "host")]
 pub mod registry;
 #[cfg(feature = "host")]
 pub mod resolver;
@@ -24,8 +26,6 @@ pub mod sandbox;
 pub mod secrets;
 #[cfg(feature = "host")]
 pub mod skill;
-pub mod wire;
-#[cfg(feature = "host")]
-pub mod paths;
 #[cfg(feature = "host")]
 pub mod supervisor;
+pub mod wire;

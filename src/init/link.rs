@@ -191,7 +191,8 @@ impl Link {
     /// Of the socket, or a peer that does not keep to the protocol.
     pub async fn serve(&self, stream: UnixStream, stop_grace: Duration) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        let fd = AsyncFd::with_interest(stream, Interest::READABLE | Interest::WRITABLE)?;
+        // SAFETY: a `UnixStream` keeps its one descriptor until it is dropped with the `AsyncFd`.
+        let fd = unsafe { AsyncFd::register_with_interest(stream, Interest::READABLE | Interest::WRITABLE) }?;
         let mut reader = FrameReader::default();
         let hello = timeout(HELLO_TIMEOUT, read_hello(&fd, &mut reader))
             .await

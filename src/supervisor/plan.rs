@@ -191,10 +191,7 @@ mod tests {
     #[test]
     fn after_a_failure_it_waits_out_the_backoff_and_shows_failed() {
         let left = Duration::from_secs(4);
-        assert_eq!(
-            with(|f| (f.container, f.backoff) = (None, Some(left))),
-            Step::Wait(Status::Failed, left)
-        );
+        assert_eq!(with(|f| (f.container, f.backoff) = (None, Some(left))), Step::Wait(Status::Failed, left));
     }
 
     #[test]

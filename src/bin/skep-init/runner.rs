@@ -295,8 +295,7 @@ fn execute(program: &Program) -> (u8, io::Error) {
             }
             step(2, libc::chdir(program.cwd.as_ptr()).into())?;
         }
-        // Preferred victim when memory runs out, before the init and the runners.
-        std::fs::write("/proc/self/oom_score_adj", "500").map_err(|e| (3, e))?;
+        sys::prefer_as_victim().map_err(|e| (3, e))?;
         if let Some(scope) = &program.scope {
             sys::enter_scope(scope).map_err(|e| (3, e))?;
         }

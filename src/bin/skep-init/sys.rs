@@ -92,6 +92,15 @@ pub fn enter_scope(ruleset: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+/// When memory runs out, the caller and its children go before the init and the runners.
+pub fn prefer_as_victim() -> io::Result<()> {
+    // The files of a closed process belong to root, so it is opened for this one write. Trees cannot
+    // look into each other in that moment: Landlock forbids it, and execution follows at once.
+    // SAFETY: prctl with plain integers.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+    fs::write("/proc/self/oom_score_adj", "500")
+}
+
 /// How often the kernel killed a process of this container for memory.
 pub fn oom_kills() -> u64 {
     ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"]

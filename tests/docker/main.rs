@@ -1,0 +1,4 @@
+//! Tests that need a real container engine.
+
+mod bare;
+mod init;
