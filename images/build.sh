@@ -8,12 +8,12 @@
 #       path relative to the folder, NUL, 1 if its owner may execute it else 0, NUL,
 #       SHA-256 of its content (hex)
 #   the id of the base image (sha256:...)
-#   the SHA-256 (hex) of the CA bundle, or - when there is none
+#   the SHA-256 (hex) of the CA bundle (what ca.sh prints), or - when it is empty
 # An image whose label says the same is used as it is. A file ca-bundle.crt in the folder
 # is no input; the bundle is put there for the build alone.
 #
-#   SKEP_CA_BUNDLE   PEM file with certificates that builds and containers shall trust;
-#                    default: SSL_CERT_FILE; "none" for no bundle
+#   SKEP_CA_BUNDLE   PEM file with certificates that builds and containers shall trust, or
+#                    "none"; by default what ca.sh finds in SSL_CERT_FILE
 #   SKEP_REBUILD=1   build without looking at labels and caches
 #   PIP_INDEX_URL, NPM_CONFIG_REGISTRY, http_proxy, https_proxy, no_proxy
 #                    are handed to the build when they are set
@@ -23,16 +23,6 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 say() { printf 'image: %s\n' "$*" >&2; }
 die() { printf 'image: error: %s\n' "$*" >&2; exit 1; }
-
-# The path of the CA bundle, or nothing.
-ca_bundle() {
-    case "${SKEP_CA_BUNDLE-unset}" in
-        none|'') return 0 ;;
-        unset) [ -z "${SSL_CERT_FILE:-}" ] || [ ! -s "$SSL_CERT_FILE" ] || printf '%s' "$SSL_CERT_FILE" ;;
-        *) [ -r "$SKEP_CA_BUNDLE" ] || die "SKEP_CA_BUNDLE names $SKEP_CA_BUNDLE, which cannot be read. Remedy: correct it, or set it to 'none'."
-           [ ! -s "$SKEP_CA_BUNDLE" ] || printf '%s' "$SKEP_CA_BUNDLE" ;;
-    esac
-}
 
 # The digest that the head of this file describes: inputs FOLDER BASE_ID BUNDLE
 inputs() {
@@ -45,7 +35,7 @@ inputs() {
             printf '%s\0%s\0%s\n' "$path" "$mode" "$(sha256sum <"$1/$path" | cut -d ' ' -f 1)"
         done
         printf '%s\n' "$2"
-        if [ -n "$3" ]; then sha256sum <"$3" | cut -d ' ' -f 1; else printf -- '-\n'; fi
+        if [ -s "$3" ]; then sha256sum <"$3" | cut -d ' ' -f 1; else printf -- '-\n'; fi
     } | sha256sum | cut -d ' ' -f 1
 }
 
@@ -64,7 +54,11 @@ main() {
 
     if [ "$name" = agent ]; then base="$(bash "$here/base.sh")"; else base="$(bash "$here/build.sh" agent)"; fi
     base_id="$(image_field "$base" '{{.Id}}')"
-    bundle="$(ca_bundle)"
+    work="$(mktemp -d)"
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" EXIT
+    bundle="$work/ca-bundle.crt"
+    bash "$here/ca.sh" >"$bundle"
     digest="$(inputs "$here/$name" "$base_id" "$bundle")"
     if [ -z "${SKEP_REBUILD:-}" ] && [ "$(image_field "$tag" '{{index .Config.Labels "skep.inputs"}}')" = "$digest" ]; then
         say "$tag is up to date"
@@ -72,30 +66,26 @@ main() {
         return
     fi
 
-    work="$(mktemp -d)"
-    # shellcheck disable=SC2064
-    trap "rm -rf '$work'" EXIT
-    cp -a "$here/$name/." "$work/"
-    rm -f "$work/ca-bundle.crt"
-    [ -z "$bundle" ] || cat "$bundle" >"$work/ca-bundle.crt"
+    mkdir "$work/context"
+    cp -a "$here/$name/." "$work/context/"
+    rm -f "$work/context/ca-bundle.crt"
+    [ ! -s "$bundle" ] || cp "$bundle" "$work/context/"
     set -- --build-arg "BASE=$base" --tag "$tag" \
         --label "skep.image=$name" --label "skep.inputs=$digest" --label "skep.base=$base_id"
     [ -z "${SKEP_REBUILD:-}" ] || set -- "$@" --no-cache
     for variable in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_INDEX_URL NPM_CONFIG_REGISTRY; do
         [ -z "${!variable:-}" ] || set -- "$@" --build-arg "$variable"
     done
-    say "building $tag on $base${bundle:+, trusting the certificates of $bundle}"
+    say "building $tag on $base; certificates added: $(grep -c BEGIN "$bundle" || true)"
     started=$SECONDS
     # The classic builder is what the supervisor uses through the engine's API too.
     if [ -t 2 ] || [ -n "${SKEP_VERBOSE:-}" ]; then
-        DOCKER_BUILDKIT=0 docker build "$@" "$work" >&2 || die "building $tag failed (see above)"
+        DOCKER_BUILDKIT=0 docker build "$@" "$work/context" >&2 || die "building $tag failed (see above)"
     else
-        DOCKER_BUILDKIT=0 docker build "$@" "$work" >"$work.log" 2>&1 || {
-            tail -n 40 "$work.log" >&2
-            rm -f "$work.log"
+        DOCKER_BUILDKIT=0 docker build "$@" "$work/context" >"$work/log" 2>&1 || {
+            tail -n 40 "$work/log" >&2
             die "building $tag failed (its last lines are above)"
         }
-        rm -f "$work.log"
     fi
     say "$tag is ready ($((SECONDS - started)) s, $(($(image_field "$tag" '{{.Size}}') / 1000000)) MB)"
     printf '%s\n' "$tag"
