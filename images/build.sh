@@ -42,7 +42,7 @@ inputs() {
 image_field() { docker image inspect --format "$2" "$1" 2>/dev/null || true; }
 
 main() {
-    local name="${1:-}" tag base base_id bundle digest variable started work
+    local name="${1:-}" tag base base_id previous bundle digest variable started work
     case "$name" in
         base) exec bash "$here/base.sh" ;;
         agent|claude-code|codex|opencode) ;;
@@ -76,6 +76,7 @@ main() {
     for variable in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_INDEX_URL NPM_CONFIG_REGISTRY; do
         [ -z "${!variable:-}" ] || set -- "$@" --build-arg "$variable"
     done
+    previous="$(image_field "$tag" '{{.Id}}')"
     say "building $tag on $base; certificates added: $(grep -c BEGIN "$bundle" || true)"
     started=$SECONDS
     # The classic builder is what the supervisor uses through the engine's API too.
@@ -86,6 +87,10 @@ main() {
             tail -n 40 "$work/log" >&2
             die "building $tag failed (its last lines are above)"
         }
+    fi
+    # The image that this one replaces goes, unless a container or an image stands on it.
+    if [ -n "$previous" ] && [ "$previous" != "$(image_field "$tag" '{{.Id}}')" ]; then
+        docker image rm "$previous" >/dev/null 2>&1 || true
     fi
     say "$tag is ready ($((SECONDS - started)) s, $(($(image_field "$tag" '{{.Size}}') / 1000000)) MB)"
     printf '%s\n' "$tag"
