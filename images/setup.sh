@@ -129,7 +129,7 @@ start_engine() {
     fi
     say "starting the Docker engine (dockerd, log in $LOG)"
     # shellcheck disable=SC2016 # for the inner shell
-    as_root sh -c 'setsid dockerd >>"$1" 2>&1 </dev/null &' sh "$LOG"
+    as_root sh -c 'setsid dockerd >"$1" 2>&1 </dev/null &' sh "$LOG"
 }
 
 # What the engine's log says, for a failure.
@@ -142,6 +142,11 @@ show_log() {
     fi
 }
 
+# Whether there is a process named dockerd.
+engine_runs() {
+    grep -qsx dockerd /proc/[0-9]*/comm
+}
+
 wait_for_engine() {
     local second
     for ((second = 0; second < WAIT; second++)); do
@@ -149,8 +154,11 @@ wait_for_engine() {
             [ ! -t 2 ] || [ "$second" -eq 0 ] || printf '\n' >&2
             return 0
         fi
-        # Only its socket's rights are in the way: waiting will not help.
         ! denied || die "the engine runs, but $(id -un) may not use it. Remedy: 'sudo usermod -aG docker $(id -un)', log in anew, then try again."
+        if [ "$second" -ge 3 ] && ! engine_runs; then
+            show_log
+            die "the Docker engine ended right after its start. Remedy: its log is above."
+        fi
         if [ -t 2 ]; then
             printf '\rsetup: waiting for the engine, %d s of %d ' "$second" "$WAIT" >&2
         elif [ $((second % 10)) -eq 9 ]; then
@@ -162,7 +170,12 @@ wait_for_engine() {
     die "the Docker engine did not answer within $WAIT s. Remedy: its log is above."
 }
 
-denied() { client version 2>&1 >/dev/null | grep -qi 'permission denied'; }
+# Whether only the rights on the engine's socket are in the way.
+denied() {
+    local error
+    error="$(client version 2>&1 >/dev/null || true)"
+    case "$error" in *[Pp]ermission\ denied*) return 0 ;; *) return 1 ;; esac
+}
 
 main() {
     command -v cargo >/dev/null ||
