@@ -52,7 +52,7 @@ main() {
     command -v docker >/dev/null || die "no docker client found. Remedy: run images/setup.sh, or apt-get install docker.io."
     docker version >/dev/null 2>&1 </dev/null || die "the Docker engine does not answer. Remedy: run images/setup.sh."
 
-    if [ "$name" = agent ]; then base="$(bash "$here/base.sh")"; else base="$(bash "$here/build.sh" agent)"; fi
+    if [ "$name" = agent ]; then base="$(bash "$here/base.sh")"; else base="$(SKEP_REBUILD='' bash "$here/build.sh" agent)"; fi
     base_id="$(image_field "$base" '{{.Id}}')"
     work="$(mktemp -d)"
     # shellcheck disable=SC2064
@@ -85,6 +85,8 @@ main() {
     else
         DOCKER_BUILDKIT=0 docker build "$@" "$work/context" >"$work/log" 2>&1 || {
             tail -n 40 "$work/log" >&2
+            ! grep -qiE 'certificate verify failed|self.signed.certificate|unable to get (local )?issuer' "$work/log" ||
+                say "a certificate was not trusted. Remedy: set SKEP_CA_BUNDLE to a PEM file with your proxy's certificates."
             die "building $tag failed (its last lines are above)"
         }
     fi
