@@ -11,7 +11,7 @@
 #
 #   SKEP_BASE_REFRESH=1    make it anew although it is there
 #   SKEP_BASE_FROM         "registry" or "packages": only that way
-#   SKEP_PULL_TIMEOUT      seconds that the registry is given (15 to answer; 300 to deliver)
+#   SKEP_PULL_TIMEOUT      seconds that the registry is given to answer (15); to deliver, 300
 #   SOURCE_DATE_EPOCH      latest time stamp inside the image
 set -euo pipefail
 export LC_ALL=C
@@ -37,7 +37,7 @@ host_codename() {
 pull_upstream() {
     local answer="${SKEP_PULL_TIMEOUT:-15}" log pid waited=0 status=0
     log="$(mktemp)"
-    timeout "${SKEP_PULL_TIMEOUT:-300}" docker pull "$UPSTREAM" >"$log" 2>&1 </dev/null &
+    timeout 300 docker pull "$UPSTREAM" >"$log" 2>&1 </dev/null &
     pid=$!
     while kill -0 "$pid" 2>/dev/null; do
         if [ "$waited" -ge $((answer * 5)) ] && ! grep -q 'Pulling' "$log"; then

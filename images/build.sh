@@ -70,7 +70,7 @@ main() {
     cp -a "$here/$name/." "$work/context/"
     rm -f "$work/context/ca-bundle.crt"
     [ ! -s "$bundle" ] || cp "$bundle" "$work/context/"
-    set -- --build-arg "BASE=$base" --tag "$tag" \
+    set -- --force-rm --build-arg "BASE=$base" --tag "$tag" \
         --label "skep.image=$name" --label "skep.inputs=$digest" --label "skep.base=$base_id"
     [ -z "${SKEP_REBUILD:-}" ] || set -- "$@" --no-cache
     for variable in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_INDEX_URL NPM_CONFIG_REGISTRY; do
