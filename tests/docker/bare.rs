@@ -80,7 +80,7 @@ impl Bare {
             "--memory=256m",
             "--memory-swap=256m",
             "--pids-limit=256",
-            "--tmpfs=/workspace:mode=1777,exec",
+            "--tmpfs=/workspace:uid=1234567,gid=1234567,mode=700,exec",
             "--tmpfs=/tmp:mode=1777,exec",
             "-e",
             "HOME=/workspace/home",
