@@ -91,11 +91,11 @@ fn files_that_are_named_must_exist_and_each_missing_one_is_told_once() {
     assert_eq!(
         refused(&dir),
         [
-            "skep.toml:2:1: \"ca.pem\" does not exist (create it, or correct the path)",
+            "skep.toml:2:13: \"ca.pem\" does not exist (create it, or correct the path)",
             "skep.toml:4:12: \"skills\" does not exist (create the folder, or correct the path)",
             "skep.toml:4:22: \"more\" does not exist (create the folder, or correct the path)",
-            "skep.toml:6:1: \"none.md\" does not exist (create it, or correct the path)",
-            "skep.toml:10:1: \"souls\" is not a regular file (name a file)",
+            "skep.toml:6:8: \"none.md\" does not exist (create it, or correct the path)",
+            "skep.toml:10:8: \"souls\" is not a regular file (name a file)",
         ]
     );
 }

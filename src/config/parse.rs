@@ -85,7 +85,11 @@ fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
                 format!("put it in quotes: \"{word}\""),
             );
         } else {
-            r.fault(&span, e.message(), "");
+            r.fault(
+                &span,
+                e.message().trim_end_matches(", expected nothing"),
+                "",
+            );
         }
     }
 }

@@ -34,7 +34,7 @@ impl Field<'_, '_> {
     }
 }
 
-/// Where each key that was read stands, by its path (`agents.writer.soul`).
+/// Where the value of each key that was read stands, by its path (`agents.writer.soul`).
 pub(super) type Places = BTreeMap<String, usize>;
 
 /// Collects faults and warnings while the tree is walked.
@@ -151,7 +151,8 @@ impl Reader {
         how: impl FnOnce(&mut Self, &Field<'a, 'i>) -> Option<T>,
     ) -> Option<T> {
         let field = table.field(key)?;
-        self.places.insert(field.path.clone(), field.key.start);
+        self.places
+            .insert(field.path.clone(), field.value.span().start);
         how(self, &field)
     }
 
