@@ -195,8 +195,9 @@ fn on_disk(hive_dir: &Path, parsed: &Parsed, text: &str) -> Vec<Fault> {
             check(&key_in(&parsed.places, id, "soul"), exists);
         }
         if let Workspace::Path(path) = &agent.workspace {
-            let fits =
-                beneath(hive_dir, path).and_then(|()| folder(&hive_dir.join(path), path, false));
+            let fits = beneath(hive_dir, path)
+                .and_then(|()| folder(&hive_dir.join(path), path, false))
+                .and_then(|()| apart(hive_dir, path, config));
             check(&key_in(&parsed.places, id, "workspace"), fits);
         }
     }
@@ -274,6 +275,36 @@ fn beneath(hive_dir: &Path, written: &Path) -> Result<(), (String, String)> {
             "leads out of the hive through a link",
             "use a real folder or file inside the hive",
         ));
+    }
+    Ok(())
+}
+
+/// A workspace has no links in its path, and nothing trusted lies in it by way of a link or an
+/// absolute path: `check` compares paths only as written.
+fn apart(hive_dir: &Path, workspace: &Path, config: &Config) -> Result<(), (String, String)> {
+    let Ok(hive) = fs::canonicalize(hive_dir) else {
+        return Ok(());
+    };
+    let linked =
+        |p: &&Path| fs::canonicalize(hive_dir.join(p)).is_ok_and(|real| real != hive.join(p));
+    if let Some(link) = workspace.ancestors().find(linked) {
+        return Err(because(
+            link,
+            "is a link",
+            "name the folder that it leads to",
+        ));
+    }
+    let souls = config.agents.values().filter_map(|a| a.soul.as_ref());
+    let trusted = souls
+        .chain(&config.registry.sources)
+        .chain(&config.ca_bundle);
+    let inside = hive.join(workspace);
+    for path in trusted.chain([&config.secrets_file]) {
+        let real = fs::canonicalize(hive_dir.join(path));
+        if real.is_ok_and(|real| real.starts_with(&inside) || inside.starts_with(&real)) {
+            let why = format!("would let the agent write {:?}", path.display().to_string());
+            return Err(because(workspace, why, "choose a folder apart from it"));
+        }
     }
     Ok(())
 }

@@ -158,13 +158,35 @@ fn a_link_leads_neither_out_of_the_hive_nor_into_its_state() {
         "{all:#?}"
     );
     assert!(all[4].contains("cannot be followed"), "{all:#?}");
+}
+
+#[test]
+fn a_link_gives_no_workspace_to_what_the_hive_trusts() {
+    let text = "registry.sources = ['skills']\n[agents.a]\nworkspace = './work'";
+    let dir = hive(&[("skep.toml", text), ("work/skills/x", "")]);
+    symlink("work/skills", dir.path().join("skills")).unwrap();
+    assert_eq!(
+        refused(&dir),
+        [
+            "skep.toml:3:13: \"work\" would let the agent write \"skills\" (choose a folder apart from it)"
+        ]
+    );
     let dir = hive(&[
         ("skep.toml", "[agents.a]\nworkspace = './link'"),
         ("real/x", ""),
     ]);
     symlink("real", dir.path().join("link")).unwrap();
+    assert_eq!(
+        refused(&dir),
+        ["skep.toml:2:13: \"link\" is a link (name the folder that it leads to)"]
+    );
+    let dir = hive(&[
+        ("skep.toml", "[agents.a]\nsoul = 'link.md'"),
+        ("soul.md", ""),
+    ]);
+    symlink("soul.md", dir.path().join("link.md")).unwrap();
     assert!(
         load(dir.path()).is_ok(),
-        "a link inside the hive is the operator's own"
+        "other links inside the hive are the operator's own"
     );
 }

@@ -71,17 +71,17 @@ pub(super) fn listen(written: &str) -> Checked<Option<SocketAddr>> {
         return Ok(Some(address));
     }
     let message = format!("{written:?} is not an IP address with a port");
-    let port = written.rsplit(':').next().unwrap_or_default();
-    if port.parse::<u16>().is_ok()
-        && (written.starts_with("localhost:") || written.starts_with(':') || port == written)
-    {
-        return refuse(message, format!("write \"127.0.0.1:{port}\""));
-    }
     if let Ok(ip) = written.trim_matches(['[', ']']).parse::<IpAddr>() {
         return refuse(
             message,
             format!("add the port: \"{}\"", SocketAddr::new(ip, 7117)),
         );
+    }
+    let port = written.rsplit(':').next().unwrap_or_default();
+    if port.parse::<u16>().is_ok()
+        && (written.starts_with("localhost:") || written.starts_with(':') || port == written)
+    {
+        return refuse(message, format!("write \"127.0.0.1:{port}\""));
     }
     refuse(
         message,
