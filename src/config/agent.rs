@@ -234,10 +234,7 @@ pub(super) fn size(r: &mut Reader, f: &Field<'_, '_>, least: u64, reason: &str) 
                 .map_err(|help| (format!("{} is not a size: {written:?}", f.path), help));
             r.accept(f, read)?
         }
-        DeValue::Integer(_) => match u64::try_from(r.integer(f)?) {
-            Ok(bytes) => bytes,
-            Err(_) => 0,
-        },
+        DeValue::Integer(_) => u64::try_from(r.integer(f)?).unwrap_or_default(),
         _ => {
             return r.wrong_type(
                 f,

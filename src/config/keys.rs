@@ -294,6 +294,7 @@ pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> O
     let tolerance = (lower.chars().count() / 3).max(1);
     known
         .into_iter()
+        .filter(|k| k.len().abs_diff(lower.len()) <= 2 * tolerance)
         .map(|k| {
             (
                 strsim::damerau_levenshtein(&lower, &k.to_lowercase().replace('-', "_")),

@@ -11,7 +11,7 @@ use super::{
     check,
     keys::{self, Key},
     model::{AgentSkills, Api, Config, Registry, SkillLimits},
-    reader::{Field, Places, Reader, Table},
+    reader::{Field, Lines, Places, Reader, Table},
     values,
 };
 use crate::{
@@ -61,15 +61,15 @@ fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
     let at = |e: &toml::de::Error| e.span().map_or(0, |s| s.start);
     let mut sorted: Vec<_> = broken.iter().collect();
     sorted.sort_by_key(|e| at(e));
-    let lines: Vec<usize> = sorted.iter().map(|e| at(e)).collect();
-    r.forget_lines_of(text, &lines);
+    let lines = Lines::of(text);
+    r.forget_lines(
+        &lines,
+        &sorted.iter().map(|e| lines.number(at(e))).collect(),
+    );
     let mut last = None;
     for e in sorted {
         let span = e.span().unwrap_or(0..0);
-        let line = text.as_bytes()[..span.start.min(text.len())]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count();
+        let line = lines.number(span.start);
         if last.replace(line) == Some(line) {
             continue;
         }

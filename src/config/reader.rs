@@ -2,7 +2,11 @@
 //!
 //! Small combinators only: each reads one value, records what is wrong and answers `None`.
 
-use std::{collections::BTreeMap, ops::Range, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    str::FromStr,
+};
 
 use toml::{
     Spanned,
@@ -36,6 +40,20 @@ impl Field<'_, '_> {
 
 /// Where the value of each key that was read stands, by its path (`agents.writer.soul`).
 pub(super) type Places = BTreeMap<String, usize>;
+
+/// Where the lines of a text begin.
+pub(super) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(at, _)| at + 1).collect())
+    }
+
+    /// The line of a byte, counted from 0.
+    pub(super) fn number(&self, at: usize) -> usize {
+        self.0.partition_point(|start| *start <= at)
+    }
+}
 
 /// Collects faults and warnings while the tree is walked.
 #[derive(Default)]
@@ -74,15 +92,9 @@ impl Reader {
     }
 
     /// Drops what stands in a line that is not TOML: it would only repeat the syntax error.
-    pub(super) fn forget_lines_of(&mut self, text: &str, offsets: &[usize]) {
-        let line = |at: usize| {
-            let at = text.floor_char_boundary(at);
-            let start = text[..at].rfind('\n').map_or(0, |n| n + 1);
-            start..=text[at..].find('\n').map_or(text.len(), |n| at + n)
-        };
-        let bad: Vec<_> = offsets.iter().map(|at| line(*at)).collect();
+    pub(super) fn forget_lines(&mut self, lines: &Lines, broken: &BTreeSet<usize>) {
         self.faults
-            .retain(|(at, _)| !bad.iter().any(|l| l.contains(at)));
+            .retain(|(at, _)| !broken.contains(&lines.number(*at)));
     }
 
     /// Faults and warnings in the order of the text, with file, line and column.
@@ -399,8 +411,9 @@ fn finding(message: String, help: String) -> Fault {
 fn placed(mut found: Vec<(usize, Fault)>, text: &str, file: &str) -> Vec<Fault> {
     found.sort_by_key(|(at, _)| *at);
     let (mut seen, mut line, mut column) = (0, 1, 1);
+    let written = text.trim_end_matches(['\n', '\r']).len();
     let place = |(at, mut fault): (usize, Fault)| {
-        let at = text.floor_char_boundary(at.min(text.trim_end_matches(['\n', '\r']).len()));
+        let at = boundary(text, at.min(written));
         for c in text[seen..at].chars() {
             (line, column) = if c == '\n' {
                 (line + 1, 1)
@@ -417,8 +430,17 @@ fn placed(mut found: Vec<(usize, Fault)>, text: &str, file: &str) -> Vec<Fault> 
 
 /// Line and column, both 1-based, of a byte of the text.
 pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(at)];
+    let before = &text[..boundary(text, at)];
     let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |n| n + 1);
     (line, before[start..].chars().count() + 1)
+}
+
+/// The start of the character that a byte belongs to.
+fn boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
 }

@@ -114,6 +114,10 @@ fn a_byte_order_mark_and_windows_line_ends_do_not_shift_places() {
 #[test]
 fn a_text_of_brackets_or_a_line_of_mistakes_is_refused_in_good_time() {
     assert!(!faults(&format!("a = {}", "[".repeat(200_000))).is_empty());
+    assert!(!faults(&"= \n".repeat(100_000)).is_empty());
+    assert!(!faults(&"a ".repeat(200_000)).is_empty());
+    let mixed: String = (0..30_000).map(|n| format!("k{n} = 0\nz{n} =\n")).collect();
+    assert_eq!(faults(&mixed).len(), 60_000);
     let many: String = (0..40_000).map(|n| format!("k{n}=0,")).collect();
     assert_eq!(
         faults(&format!("hive={{{}}}", many.trim_end_matches(','))).len(),
