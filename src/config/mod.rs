@@ -1,5 +1,27 @@
 //! `skep.toml`: read whole, checked whole, refused whole.
 //!
-//! The only module that reads environment variables.
+//! [`parse`] is pure and answers with every mistake at once; [`load`] adds what needs the file
+//! system. [`env`] is the only place that reads environment variables.
 
+mod agent;
+mod check;
+pub mod diff;
+pub mod env;
+pub mod keys;
+pub mod load;
 pub mod model;
+mod parse;
+mod reader;
+pub mod render;
+pub mod units;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use diff::{Changes, changed};
+pub use env::Env;
+pub use load::{ConfigError, Loaded, load};
+pub use model::Config;
+pub use parse::parse;
+pub use render::render;

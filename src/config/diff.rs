@@ -1,0 +1,144 @@
+//! What a saved change of `skep.toml` concerns, so that nothing else is touched.
+//!
+//! Pure. Whether a changed agent needs a new container is told by the hash of its specification,
+//! not here.
+
+use std::collections::BTreeSet;
+
+use super::model::Config;
+use crate::ids::AgentId;
+
+/// The difference between two valid configurations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Agents that are new.
+    pub added: BTreeSet<AgentId>,
+    /// Agents that are gone.
+    pub removed: BTreeSet<AgentId>,
+    /// Agents in both whose keys, after defaults, or whose CA bundle differ.
+    pub changed: BTreeSet<AgentId>,
+    /// Keys of the hive whose change takes effect at once.
+    pub live: Vec<&'static str>,
+    /// Keys of the hive whose change waits until the supervisor is restarted.
+    pub restart: Vec<&'static str>,
+}
+
+impl Changes {
+    /// Whether both mean the same.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Compares what ran with what is wanted now.
+#[must_use]
+pub fn changed(old: &Config, new: &Config) -> Changes {
+    let all_changed = old.ca_bundle != new.ca_bundle;
+    let without = |a: &Config, b: &Config| -> BTreeSet<AgentId> {
+        a.agents
+            .keys()
+            .filter(|id| !b.agents.contains_key(*id))
+            .cloned()
+            .collect()
+    };
+    let differs = |id: &&AgentId| {
+        old.agents
+            .get(*id)
+            .is_some_and(|was| all_changed || *was != new.agents[*id])
+    };
+    let listed = |keys: &[(&'static str, bool)]| {
+        keys.iter()
+            .filter(|(_, differ)| *differ)
+            .map(|(key, _)| *key)
+            .collect()
+    };
+    Changes {
+        added: without(new, old),
+        removed: without(old, new),
+        changed: new.agents.keys().filter(differs).cloned().collect(),
+        live: listed(&[
+            ("hive.timezone", old.timezone != new.timezone),
+            ("hive.default_agent", old.default_agent != new.default_agent),
+            ("hive.ca_bundle", all_changed),
+            (
+                "api.allowed_hosts",
+                old.api.allowed_hosts != new.api.allowed_hosts,
+            ),
+            (
+                "registry.sources",
+                old.registry.sources != new.registry.sources,
+            ),
+            (
+                "registry.agent_skills",
+                old.registry.agent_skills != new.registry.agent_skills,
+            ),
+            (
+                "registry.limits",
+                old.registry.limits != new.registry.limits,
+            ),
+            ("secrets.file", old.secrets_file != new.secrets_file),
+        ]),
+        restart: listed(&[
+            ("hive.name", old.name != new.name),
+            ("api.listen", old.api.listen != new.api.listen),
+        ]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        super::super::parse(text, "skep.toml").unwrap().0
+    }
+
+    fn names(set: &BTreeSet<AgentId>) -> Vec<&str> {
+        set.iter().map(AgentId::as_str).collect()
+    }
+
+    #[test]
+    fn only_the_agents_that_differ_are_named() {
+        let old = config("[agents.a]\n[agents.b]\n[agents.c]\nmemory = '1GiB'");
+        let new = config("[agents.c]\nmemory = '1024MiB'\n[agents.b]\ncpus = 2\n[agents.d]");
+        let changes = changed(&old, &new);
+        assert_eq!(names(&changes.added), ["d"]);
+        assert_eq!(names(&changes.removed), ["a"]);
+        assert_eq!(names(&changes.changed), ["b"]);
+        assert!(changes.live.is_empty() && changes.restart.is_empty());
+    }
+
+    #[test]
+    fn a_default_reaches_only_agents_without_a_value_of_their_own() {
+        let old = config("[agents.a]\n[agents.b]\ncpus = 3");
+        let new = config("[defaults]\ncpus = 2\n[agents.a]\n[agents.b]\ncpus = 3");
+        assert_eq!(names(&changed(&old, &new).changed), ["a"]);
+    }
+
+    #[test]
+    fn writing_the_same_in_other_words_changes_nothing() {
+        let old = config(
+            "[hive]\nname = 'hive'\n[agents.a]\nmemory = '1GiB' # roomy\nskills = ['x@1.0.0']",
+        );
+        let new = config("agents.a = { skills = ['x@1.0.0'], memory = 1073741824 }");
+        assert!(changed(&old, &new).is_empty());
+    }
+
+    #[test]
+    fn the_name_and_the_address_wait_for_a_restart() {
+        let old = config("[agents.a]");
+        let new = config(
+            "[hive]\nname = 'x'\ntimezone = 'UTC'\ndefault_agent = 'a'\nca_bundle = 'ca.pem'\n[api]\nlisten = 'none'\nallowed_hosts = []\n\
+             [registry]\nsources = []\nagent_skills = 'auto'\nlimits.files = 3\n[secrets]\nfile = 's.json'\n[agents.a]",
+        );
+        let changes = changed(&old, &new);
+        assert_eq!(changes.restart, ["hive.name", "api.listen"]);
+        assert_eq!(changes.live.len(), 8);
+        assert_eq!(
+            names(&changes.changed),
+            ["a"],
+            "all agents carry the CA bundle"
+        );
+    }
+}

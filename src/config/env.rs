@@ -1,0 +1,114 @@
+//! The only place that reads environment variables of the process.
+//!
+//! What is not in [`VARIABLES`] is not read, so that the list is the documentation.
+
+use std::path::PathBuf;
+
+/// A variable that skep reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// All of them, for help and documentation.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "SKEP_DIR",
+        doc: "folder of the hive, instead of the current one or one above it",
+    },
+    Variable {
+        name: "SKEP_HOST",
+        doc: "address of the supervisor's API, instead of the hive's own socket",
+    },
+    Variable {
+        name: "SKEP_LOG",
+        doc: "what is logged, such as info or skep=debug",
+    },
+    Variable {
+        name: "DOCKER_HOST",
+        doc: "address of the Docker engine, instead of /var/run/docker.sock",
+    },
+    Variable {
+        name: "NO_COLOR",
+        doc: "no colour when set to anything",
+    },
+    Variable {
+        name: "TERM",
+        doc: "type of the terminal, handed to `skep shell`",
+    },
+];
+
+/// The value of a documented variable; none when unset, empty or not UTF-8.
+///
+/// # Panics
+/// In debug builds when `name` is not in [`VARIABLES`].
+#[must_use]
+pub fn var(name: &str) -> Option<String> {
+    debug_assert!(
+        VARIABLES.iter().any(|v| v.name == name),
+        "{name} is not documented"
+    );
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The environment as read once, at the start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Env {
+    /// `SKEP_DIR`.
+    pub dir: Option<PathBuf>,
+    /// `SKEP_HOST`.
+    pub host: Option<String>,
+    /// `SKEP_LOG`.
+    pub log: Option<String>,
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `NO_COLOR` is set to anything but the empty string (no-color.org).
+    pub no_color: bool,
+    /// `TERM`.
+    pub term: Option<String>,
+}
+
+impl Env {
+    /// Reads the environment of this process.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::from(var)
+    }
+
+    /// Reads through `lookup`, which tests replace.
+    pub fn from(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        Self {
+            dir: lookup("SKEP_DIR").map(PathBuf::from),
+            host: lookup("SKEP_HOST"),
+            log: lookup("SKEP_LOG"),
+            docker_host: lookup("DOCKER_HOST"),
+            no_color: lookup("NO_COLOR").is_some(),
+            term: lookup("TERM"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_documented_variable_is_read_and_no_other() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        let env = Env::from(|name| {
+            asked.borrow_mut().push(name.to_owned());
+            Some(format!("<{name}>"))
+        });
+        let mut asked = asked.into_inner();
+        let mut documented: Vec<_> = VARIABLES.iter().map(|v| v.name.to_owned()).collect();
+        asked.sort();
+        documented.sort();
+        assert_eq!(asked, documented);
+        assert_eq!(env.dir, Some(PathBuf::from("<SKEP_DIR>")));
+        assert!(env.no_color);
+        assert_eq!(Env::from(|_| None), Env::default());
+    }
+}

@@ -1,0 +1,352 @@
+//! Every key that `skep.toml` knows, in one table: what is not here is an unknown key.
+//!
+//! Serves the parser (unknown keys, suggestions) and the written reference. It checks no values.
+
+use std::fmt::Write as _;
+
+/// One key of a section.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// As written in the file.
+    pub name: &'static str,
+    /// What may stand there, as an example or a choice.
+    pub form: &'static str,
+    /// What holds when it is left out.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    form: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> Key {
+    Key {
+        name,
+        form,
+        default,
+        doc,
+    }
+}
+
+/// The top level of the file. The last six are known but have no effect yet.
+pub const ROOT: &[Key] = &[
+    key("hive", "table", "", "the hive itself"),
+    key("api", "table", "", "where the HTTP API listens"),
+    key("registry", "table", "", "where skills come from"),
+    key("secrets", "table", "", "where secrets are kept"),
+    key(
+        "defaults",
+        "table",
+        "",
+        "values for all agents: any agent key but skills and jobs",
+    ),
+    key("agents", "table", "", "the agents, one table each"),
+    key("runs", "table", "", "limits and retention of runs"),
+    key("notify", "table", "", "targets of notifications"),
+    key(
+        "tools",
+        "table",
+        "",
+        "defaults and hidden parameters of tools",
+    ),
+    key("preflight", "array of tables", "", "checks before a run"),
+    key("model", "table", "", "the model endpoint"),
+];
+
+/// Sections that are accepted, with a warning, and do nothing in this version.
+pub const NOT_YET: &[&str] = &["runs", "notify", "tools", "preflight", "model"];
+
+/// `[hive]`.
+pub const HIVE: &[Key] = &[
+    key(
+        "name",
+        "\"demo\"",
+        "the folder's name",
+        "name of the hive; part of every container's name",
+    ),
+    key(
+        "timezone",
+        "\"Europe/Berlin\"",
+        "the system's",
+        "IANA time zone of the hive",
+    ),
+    key(
+        "default_agent",
+        "\"manager\"",
+        "none",
+        "agent that answers when none is named",
+    ),
+    key(
+        "ca_bundle",
+        "\"ca.pem\"",
+        "none",
+        "PEM file with certificate authorities for image builds and containers; absolute or relative to the hive",
+    ),
+];
+
+/// `[api]`.
+pub const API: &[Key] = &[
+    key(
+        "listen",
+        "\"127.0.0.1:7117\" | \"none\"",
+        "\"127.0.0.1:7117\"",
+        "TCP address of the API; \"none\" leaves only the unix socket",
+    ),
+    key(
+        "allowed_hosts",
+        "[\"localhost\"]",
+        "[\"localhost\"]",
+        "host names accepted in Host and Origin, beside loopback addresses",
+    ),
+];
+
+/// `[registry]`.
+pub const REGISTRY: &[Key] = &[
+    key(
+        "sources",
+        "[\"skills\"]",
+        "[\"skills\"]",
+        "folders with skill sources, relative to the hive or absolute",
+    ),
+    key(
+        "agent_skills",
+        "\"manual\" | \"auto\"",
+        "\"manual\"",
+        "whether skills that agents write need approval",
+    ),
+    key("limits", "table", "", "largest skill accepted"),
+];
+
+/// `[registry.limits]`.
+pub const LIMITS: &[Key] = &[
+    key("files", "2000", "2000", "files a skill"),
+    key("total", "\"64MiB\"", "\"64MiB\"", "bytes a skill"),
+    key("file", "\"16MiB\"", "\"16MiB\"", "bytes a file"),
+    key(
+        "manifest",
+        "\"1MiB\"",
+        "\"1MiB\"",
+        "bytes of manifest.json or SKILL.md",
+    ),
+];
+
+/// `[secrets]`.
+pub const SECRETS: &[Key] = &[key(
+    "file",
+    "\"secrets/env.json\"",
+    "\"secrets/env.json\"",
+    "JSON object of names and values, relative to the hive",
+)];
+
+/// `[agents.<id>]`; all but `skills` and `jobs` also in `[defaults]`.
+pub const AGENT: &[Key] = &[
+    key(
+        "description",
+        "\"Writes the weekly report\"",
+        "\"\"",
+        "for people",
+    ),
+    key(
+        "soul",
+        "\"souls/writer.md\"",
+        "none",
+        "file mounted at /soul.md, relative to the hive",
+    ),
+    key(
+        "allow_soul_edit",
+        "true | false",
+        "false",
+        "whether the agent may write /soul.md",
+    ),
+    key(
+        "skills",
+        "[\"basic-tools\", \"cron-tools@^1.0\"]",
+        "[]",
+        "skills it is given",
+    ),
+    key(
+        "secrets",
+        "[\"API_KEY\"]",
+        "all that its skills declare",
+        "narrows the secrets that may be injected; never widens",
+    ),
+    key(
+        "command",
+        "[\"claude\", \"-p\", \"{instructions}\"]",
+        "none",
+        "how agent-tier runs are executed",
+    ),
+    key(
+        "main",
+        "[\"node\", \"server.mjs\"]",
+        "none",
+        "long-running process",
+    ),
+    key(
+        "main_restart",
+        "\"always\" | \"on-failure\" | \"never\"",
+        "\"always\"",
+        "restart policy of main",
+    ),
+    key(
+        "env",
+        "{ LOG_LEVEL = \"info\" }",
+        "{}",
+        "plain environment; merged key by key with [defaults]",
+    ),
+    key(
+        "workspace",
+        "\"named\" | \"tmpfs\" | \"./path\"",
+        "\"named\"",
+        "where /workspace lives: kept in .skep, in memory, or a folder of the hive",
+    ),
+    key(
+        "image",
+        "\"skep-agent:latest\"",
+        "\"skep-agent:latest\"",
+        "container image",
+    ),
+    key(
+        "memory",
+        "\"512MiB\"",
+        "\"512MiB\"",
+        "memory; at least 16MiB",
+    ),
+    key("cpus", "1.0", "1.0", "processors; 0.01 to 1024"),
+    key("pids", "256", "256", "processes and threads; at least 8"),
+    key(
+        "disk",
+        "\"2GiB\"",
+        "\"2GiB\"",
+        "workspace and custom skills together; above it the agent is paused",
+    ),
+    key(
+        "network",
+        "\"none\" | \"internet\"",
+        "\"none\"",
+        "what it may reach",
+    ),
+    key(
+        "stop_grace",
+        "\"10s\"",
+        "\"10s\"",
+        "time between SIGTERM and SIGKILL; at most 1h",
+    ),
+    key(
+        "runtime",
+        "\"runsc\"",
+        "the engine's",
+        "engine runtime by name",
+    ),
+    key(
+        "autostart",
+        "true | false",
+        "true",
+        "whether it starts with the hive",
+    ),
+    key(
+        "jobs",
+        "array of tables",
+        "none",
+        "scheduled jobs; no effect in this version yet",
+    ),
+];
+
+/// Each section with the header that opens it, in the order of the reference.
+pub const SECTIONS: &[(&str, &[Key])] = &[
+    ("[hive]", HIVE),
+    ("[api]", API),
+    ("[registry]", REGISTRY),
+    ("[registry.limits]", LIMITS),
+    ("[secrets]", SECRETS),
+    ("[agents.<id>]", AGENT),
+];
+
+/// What people write who come from elsewhere.
+const ALIASES: &[(&str, &str)] = &[
+    ("environment", "env"),
+    ("cmd", "command"),
+    ("entrypoint", "main"),
+    ("restart", "main_restart"),
+    ("restart_policy", "main_restart"),
+    ("mem", "memory"),
+    ("mem_limit", "memory"),
+    ("pids_limit", "pids"),
+    ("network_mode", "network"),
+    ("stop_grace_period", "stop_grace"),
+    ("stop_timeout", "stop_grace"),
+    ("tz", "timezone"),
+    ("port", "listen"),
+    ("address", "listen"),
+    ("volume", "workspace"),
+    ("storage", "disk"),
+];
+
+/// The known word nearest to `written`, if any is near enough to be meant.
+pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    if written.len() > 64 {
+        return None;
+    }
+    let lower = written.to_lowercase().replace('-', "_");
+    let tolerance = (lower.chars().count() / 3).max(1);
+    known
+        .into_iter()
+        .filter(|k| k.len().abs_diff(lower.len()) <= 2 * tolerance)
+        .map(|k| {
+            (
+                strsim::damerau_levenshtein(&lower, &k.to_lowercase().replace('-', "_")),
+                k,
+            )
+        })
+        .filter(|(distance, _)| *distance <= tolerance)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, k)| k)
+}
+
+/// The remedy for an unknown key in a section that knows `keys`.
+#[must_use]
+pub fn advice(written: &str, keys: &[Key]) -> String {
+    let names = || keys.iter().map(|k| k.name);
+    let alias = ALIASES
+        .iter()
+        .find(|(from, to)| *from == written && names().any(|n| n == *to))
+        .map(|(_, to)| *to);
+    if let Some(near) = alias.or_else(|| nearest(written, names())) {
+        return format!("did you mean \"{near}\"?");
+    }
+    let home = SECTIONS
+        .iter()
+        .find(|(_, section)| section.iter().any(|k| k.name == written));
+    if let Some((header, _)) = home {
+        return format!("\"{written}\" belongs in {header}");
+    }
+    format!("known keys are {}", names().collect::<Vec<_>>().join(", "))
+}
+
+/// The reference of `skep.toml` in Markdown, one table a section.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = String::new();
+    for (header, keys) in SECTIONS {
+        let cell = |s: &str| s.replace('|', "\\|");
+        let rows = keys.iter().map(|k| {
+            format!(
+                "| `{}` | `{}` | {} | {} |",
+                k.name,
+                cell(k.form),
+                cell(k.default),
+                cell(k.doc)
+            )
+        });
+        let rows = rows.collect::<Vec<_>>().join("\n");
+        writeln!(
+            out,
+            "### `{header}`\n\n| key | form | default | meaning |\n|---|---|---|---|\n{rows}\n"
+        )
+        .unwrap_or_default();
+    }
+    out
+}

@@ -1,0 +1,302 @@
+//! `skep.toml` as text → [`Config`], or every mistake in it at once with its place.
+//!
+//! Pure: touches no file. What needs the file system is checked by `load`.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    agent::{self, Partial},
+    check,
+    keys::{self, Key},
+    model::{AgentSkills, Api, Config, Registry, SkillLimits},
+    reader::{Field, Lines, Places, Reader, Table},
+    values,
+};
+use crate::{
+    error::Fault,
+    ids::{AgentId, HiveName},
+};
+
+/// A valid file, and where its keys stand.
+pub(super) struct Parsed {
+    pub(super) config: Config,
+    pub(super) warnings: Vec<Fault>,
+    pub(super) places: Places,
+}
+
+/// Checks the text of a `skep.toml`. `file` is only named in faults. A hive without a name is
+/// called `hive`; `load` gives it its folder's name.
+///
+/// # Errors
+/// Every fault in the order of the text, each with line and column.
+pub fn parse(text: &str, file: &str) -> Result<(Config, Vec<Fault>), Vec<Fault>> {
+    let name = "hive".parse().expect("a literal that fits the rule");
+    parse_named(text, file, name).map(|parsed| (parsed.config, parsed.warnings))
+}
+
+/// As [`parse`], with the name that a hive has which says none.
+pub(super) fn parse_named(text: &str, file: &str, name: HiveName) -> Result<Parsed, Vec<Fault>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (root, broken) = DeTable::parse_recoverable(text);
+    let mut r = Reader::default();
+    let config = hive(&mut r, root.get_ref(), name, broken.is_empty());
+    syntax(&mut r, text, &broken);
+    let clean = r.is_clean();
+    let (faults, warnings, places) = r.finish(text, file);
+    if clean {
+        Ok(Parsed {
+            config,
+            warnings,
+            places,
+        })
+    } else {
+        Err(faults)
+    }
+}
+
+/// Adds what the parser could not read, once a line, and drops what follows only from it.
+fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
+    let at = |e: &toml::de::Error| e.span().map_or(0, |s| s.start);
+    let mut sorted: Vec<_> = broken.iter().collect();
+    sorted.sort_by_key(|e| at(e));
+    let lines = Lines::of(text);
+    r.forget_lines(
+        &lines,
+        &sorted.iter().map(|e| lines.number(at(e))).collect(),
+    );
+    let mut last = None;
+    for e in sorted {
+        let span = e.span().unwrap_or(0..0);
+        let line = lines.number(span.start);
+        if last.replace(line) == Some(line) {
+            continue;
+        }
+        let word = text.get(span.clone()).unwrap_or_default();
+        let bare = !word.is_empty()
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_');
+        if bare && e.message().contains("invalid float") || e.message().contains("must be quoted") {
+            r.fault(
+                &span,
+                format!("{word} is not a TOML value"),
+                format!("put it in quotes: \"{word}\""),
+            );
+        } else {
+            r.fault(
+                &span,
+                e.message().trim_end_matches(", expected nothing"),
+                "",
+            );
+        }
+    }
+}
+
+/// Reads all sections. With `whole` unset (parts of the text could not be read) nothing is said
+/// about one thing missing that another names.
+fn hive(r: &mut Reader, root: &DeTable<'_>, default_name: HiveName, whole: bool) -> Config {
+    let root = r.root(root, keys::ROOT);
+    for section in keys::NOT_YET {
+        r.read(&root, section, not_yet);
+    }
+    let hive = section(r, &root, "hive", keys::HIVE);
+    let hive = hive.as_ref();
+    let mut config = Config {
+        name: read(r, hive, "name", Reader::parsed).unwrap_or(default_name),
+        timezone: read(r, hive, "timezone", |r, f| {
+            r.filled(f).and_then(|s| r.accept(f, values::timezone(s)))
+        }),
+        default_agent: read(r, hive, "default_agent", Reader::parsed),
+        ca_bundle: read(r, hive, "ca_bundle", operators_path),
+        api: api(r, &root),
+        registry: registry(r, &root),
+        secrets_file: PathBuf::from("secrets/env.json"),
+        agents: BTreeMap::new(),
+    };
+    let secrets = section(r, &root, "secrets", keys::SECRETS);
+    if let Some(file) = read(r, secrets.as_ref(), "file", agent::path) {
+        config.secrets_file = file;
+    }
+    let names = agents(r, &root, &mut config);
+    if whole {
+        check::default_agent(r, &config, &names);
+    }
+    check::agents(r, &config);
+    config
+}
+
+fn section<'a, 'i>(
+    r: &mut Reader,
+    root: &Table<'a, 'i>,
+    name: &str,
+    known: &[Key],
+) -> Option<Table<'a, 'i>> {
+    r.read(root, name, |r, f| r.table(f, known))
+}
+
+fn read<'a, 'i, T>(
+    r: &mut Reader,
+    table: Option<&Table<'a, 'i>>,
+    key: &str,
+    how: impl FnOnce(&mut Reader, &Field<'a, 'i>) -> Option<T>,
+) -> Option<T> {
+    r.read(table?, key, how)
+}
+
+fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
+    let table = section(r, root, "api", keys::API);
+    let listen = read(r, table.as_ref(), "listen", |r, f| {
+        let written = r.filled(f)?;
+        let listen = r.accept(f, values::listen(written))?;
+        if let Some(address) = listen.filter(|a| !a.ip().is_loopback()) {
+            let message = format!(
+                "the API listens on {address}, which other machines may reach in clear text"
+            );
+            r.warn(
+                &f.span(),
+                message,
+                "only the bearer token protects it: use 127.0.0.1, or a proxy with TLS before it",
+            );
+        }
+        Some(listen)
+    });
+    let hosts = read(r, table.as_ref(), "allowed_hosts", |r, f| {
+        r.array(f, |r, f| {
+            let written = r.filled(f)?;
+            r.accept(f, values::host(written))
+        })
+    });
+    Api {
+        listen: listen.unwrap_or_else(|| Some(([127, 0, 0, 1], 7117).into())),
+        allowed_hosts: hosts.unwrap_or_else(|| vec!["localhost".to_owned()]),
+    }
+}
+
+fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
+    let table = section(r, root, "registry", keys::REGISTRY);
+    let table = table.as_ref();
+    let sources = read(r, table, "sources", |r, f| {
+        let mut seen = std::collections::BTreeSet::new();
+        r.array(f, |r, f| {
+            let path = operators_path(r, f)?;
+            if !seen.insert(path.clone()) {
+                r.fault(
+                    &f.span(),
+                    format!("source {:?} is listed twice", path.display().to_string()),
+                    "remove one of them",
+                );
+            }
+            Some(path)
+        })
+    });
+    let policies = [("manual", AgentSkills::Manual), ("auto", AgentSkills::Auto)];
+    let limits = read(r, table, "limits", |r, f| r.table(f, keys::LIMITS));
+    let limits = limits.as_ref();
+    let ours = SkillLimits::default();
+    let bytes = |r: &mut Reader, f: &Field<'_, '_>| agent::size(r, f, 1, "nothing would fit");
+    Registry {
+        sources: sources.unwrap_or_else(|| vec![PathBuf::from("skills")]),
+        agent_skills: read(r, table, "agent_skills", |r, f| r.choice(f, &policies))
+            .unwrap_or(AgentSkills::Manual),
+        limits: SkillLimits {
+            files: read(r, limits, "files", files).unwrap_or(ours.files),
+            total: read(r, limits, "total", bytes).unwrap_or(ours.total),
+            file: read(r, limits, "file", bytes).unwrap_or(ours.file),
+            manifest: read(r, limits, "manifest", bytes).unwrap_or(ours.manifest),
+        },
+    }
+}
+
+fn files(r: &mut Reader, f: &Field<'_, '_>) -> Option<u64> {
+    let n = r.integer(f)?;
+    let count = u64::try_from(n).ok().filter(|n| *n > 0);
+    let refused = || {
+        (
+            format!("{} must be at least 1: a skill has its manifest", f.path),
+            "write a number such as 2000".to_owned(),
+        )
+    };
+    r.accept(f, count.ok_or_else(refused))
+}
+
+fn operators_path(r: &mut Reader, f: &Field<'_, '_>) -> Option<PathBuf> {
+    let written = r.filled(f)?;
+    r.accept(f, values::operators_path(written))
+}
+
+/// `[defaults]` and `[agents.*]`; answers with the names written, right or not.
+fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<String> {
+    let defaults = r.read(root, "defaults", |r, f| {
+        let table = r.table(f, keys::AGENT)?;
+        for key in ["skills", "jobs"] {
+            if let Some(f) = table.field(key) {
+                let message = format!("{} is not possible: {key} are each agent's own", f.path);
+                r.fault(
+                    &f.key,
+                    message,
+                    format!("move it to [agents.<id>] as {key}"),
+                );
+            }
+        }
+        Some(Partial::read(r, &table))
+    });
+    let defaults = defaults.unwrap_or_default();
+    let Some(table) = r.read(root, "agents", Reader::open) else {
+        return Vec::new();
+    };
+    let mut names = Vec::new();
+    for (name, field) in table.fields() {
+        names.push(name.to_owned());
+        let id = name.parse::<AgentId>();
+        let id = id.map_err(|e| r.fault(&field.key, e.to_string(), "")).ok();
+        let Some(table) = r.table(&field, keys::AGENT) else {
+            continue;
+        };
+        r.read(&table, "jobs", not_yet);
+        let written = Partial::read(r, &table);
+        config
+            .agents
+            .extend(id.map(|id| (id.clone(), written.over(&defaults, id))));
+    }
+    names
+}
+
+/// A part of the contract that this version reads over.
+fn not_yet(r: &mut Reader, f: &Field<'_, '_>) -> Option<()> {
+    let tables = |list: &toml::de::DeArray<'_>| {
+        list.iter()
+            .all(|v| matches!(v.get_ref(), DeValue::Table(_)))
+    };
+    let jobs = f.path.ends_with(".jobs");
+    match f.value.get_ref() {
+        DeValue::Array(list) if (jobs || f.path == "preflight") && tables(list) => {}
+        _ if jobs || f.path == "preflight" => {
+            return r.wrong_type(
+                f,
+                "an array of tables",
+                &format!("write [[{}]] and its keys below", f.path),
+            );
+        }
+        DeValue::Table(_) => {}
+        _ => {
+            return r.wrong_type(
+                f,
+                "a table",
+                &format!("write [{}] and its keys below", f.path),
+            );
+        }
+    }
+    let message = format!(
+        "{} is not supported by this version yet: it has no effect",
+        f.path
+    );
+    let help = if jobs {
+        "these jobs will not run"
+    } else {
+        "remove it, or leave it for a later version"
+    };
+    r.warn(&f.key, message, help);
+    Some(())
+}
