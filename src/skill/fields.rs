@@ -13,6 +13,9 @@ use crate::{error::Fault, ids::SecretName};
 const STARTUP_TIMEOUT: u64 = 30;
 const IDLE_TIMEOUT: u64 = 5;
 
+/// Most items of a list and entries of a map: a fault is told for each, and lists are compared.
+pub(super) const MAX_ITEMS: usize = 1_000;
+
 /// Text for a message: control characters and other invisible ones are written as escapes.
 pub(super) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -63,6 +66,22 @@ impl Fields {
         );
     }
 
+    /// Whether a list or map has at most [`MAX_ITEMS`]; noted when not.
+    pub(super) fn fits(&mut self, key: &str, node: &Node) -> bool {
+        let length = match &node.kind {
+            Kind::Scalar { .. } => 0,
+            Kind::Seq(items) => items.len(),
+            Kind::Map(entries) => entries.len(),
+        };
+        if length > MAX_ITEMS {
+            self.problem(
+                node,
+                format!("{key} has {length} items, at most {MAX_ITEMS}"),
+            );
+        }
+        length <= MAX_ITEMS
+    }
+
     /// A string.
     pub(super) fn text(&mut self, key: &str, node: &Node) -> Option<String> {
         let typed = self.strict && node.type_name() != "a string";
@@ -78,6 +97,9 @@ impl Fields {
     /// A list of strings; each wrong item is named by its index. In YAML also one string of items
     /// separated by commas, or a list encoded as JSON.
     pub(super) fn texts(&mut self, key: &str, node: &Node) -> Vec<String> {
+        if !self.fits(key, node) {
+            return Vec::new();
+        }
         match &node.kind {
             Kind::Seq(items) => items
                 .iter()
@@ -88,6 +110,7 @@ impl Fields {
                 .split(',')
                 .map(str::trim)
                 .filter(|s| !s.is_empty())
+                .take(MAX_ITEMS)
                 .map(str::to_owned)
                 .collect(),
             Kind::Scalar { .. } if !self.strict => Vec::new(),
@@ -130,6 +153,9 @@ impl Fields {
             }
             return BTreeMap::new();
         };
+        if !self.fits(key, node) {
+            return BTreeMap::new();
+        }
         entries
             .iter()
             .filter_map(|(k, v)| Some((k.clone(), self.text(&format!("{key}.{k}"), v)?)))
@@ -304,6 +330,9 @@ impl Fields {
             }
             return Vec::new();
         };
+        if !self.fits("vars", node) {
+            return Vec::new();
+        }
         let mut vars = Vec::new();
         for (name, value) in entries {
             if let Err(e) = name.parse::<SecretName>() {

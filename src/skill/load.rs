@@ -121,6 +121,18 @@ pub fn read(source: &Source, limits: Limits) -> Report {
     finish(skill, errors, warnings, lenient, spec)
 }
 
+/// So many faults that nobody would read on.
+const MAX_FAULTS: usize = 500;
+
+fn cap(mut faults: Vec<Fault>) -> Vec<Fault> {
+    let more = faults.len().saturating_sub(MAX_FAULTS);
+    if more > 0 {
+        faults.truncate(MAX_FAULTS);
+        faults.push(Fault::new(".", format!("and {more} more")));
+    }
+    faults
+}
+
 fn finish(
     skill: Option<Skill>,
     errors: Vec<Fault>,
@@ -128,6 +140,7 @@ fn finish(
     strict_errors: Vec<Fault>,
     spec_errors: Vec<String>,
 ) -> Report {
+    let strict_errors = cap(strict_errors);
     warnings.extend(strict_errors.iter().cloned());
     warnings.extend(
         spec_errors
@@ -136,8 +149,8 @@ fn finish(
     );
     Report {
         skill: skill.filter(|_| errors.is_empty()),
-        errors,
-        warnings,
+        errors: cap(errors),
+        warnings: cap(warnings),
         strict_errors,
         spec_errors,
     }

@@ -128,6 +128,9 @@ fn servers(draft: &mut Draft, fields: &mut Fields, node: &Node) {
         );
         return;
     };
+    if !fields.fits("mcpServers", node) {
+        return;
+    }
     for (i, item) in items.iter().enumerate() {
         let key = format!("mcpServers[{i}]");
         if let Some(server) = fields.mcp_server(&key, item) {

@@ -19,12 +19,12 @@ pub(super) fn quote_colons(block: &str) -> Option<(String, Vec<Repair>)> {
     let mut i = 0;
     while i < lines.len() {
         let line = lines[i];
-        let below = continuation(&lines, i);
         let Some((head, value)) = key_and_value(line) else {
             out.push(line.to_owned());
             i += 1;
             continue;
         };
+        let below = continuation(&lines, i);
         if value.starts_with(['|', '>']) {
             out.extend(lines[i..=i + below].iter().map(|l| (*l).to_owned()));
             i += below + 1;

@@ -85,6 +85,7 @@ fn outside_of_subset(doc: &Document) -> Option<String> {
         let found = match what {
             Oddity::Flow => "Found ugly disallowed JSONesque flow mapping",
             Oddity::Anchor => "Found confusing disallowed anchor token",
+            Oddity::Tab => "found character '\\t' that cannot start any token",
             Oddity::Tag => "Found disallowed tag tokens (do not specify types in markup)",
         };
         return Some(format!(

@@ -3,7 +3,10 @@
 //!
 //! Never follows an alias further than the budget, and never resolves tags.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use serde_json::Value;
 use serde_saphyr::granit_parser::{Event, Options, Parser, ScalarStyle, Span, StructureStyle};
@@ -47,6 +50,8 @@ pub(super) enum Oddity {
     Flow,
     Anchor,
     Tag,
+    /// A tab outside of quotes, block scalars and comments.
+    Tab,
 }
 
 /// A parsed block.
@@ -81,7 +86,7 @@ pub(super) fn document(text: &str, first_line: usize) -> Result<Document, YamlEr
     options.emit_comments = false;
     options.flow_nesting_limit = MAX_DEPTH;
     options.block_nesting_limit = MAX_DEPTH;
-    let mut builder = Builder::new(first_line);
+    let mut builder = Builder::new(first_line, &owned);
     let mut documents = 0;
     for event in Parser::new_from_str_with_options(&owned, options) {
         let (event, span) = event.map_err(|e| YamlError {
@@ -97,6 +102,7 @@ pub(super) fn document(text: &str, first_line: usize) -> Result<Document, YamlEr
         }
         builder.event(event, span)?;
     }
+    builder.note_tabs();
     let root = builder.root.unwrap_or(Node {
         kind: Kind::Scalar {
             text: String::new(),
@@ -130,8 +136,11 @@ struct Frame {
     column: usize,
 }
 
-struct Builder {
+struct Builder<'a> {
     first_line: usize,
+    source: &'a str,
+    /// Where quoted and block scalars stand, in bytes.
+    opaque: Vec<Range<usize>>,
     stack: Vec<Frame>,
     anchors: BTreeMap<usize, Node>,
     root: Option<Node>,
@@ -142,10 +151,12 @@ struct Builder {
     uneven: Option<(usize, usize)>,
 }
 
-impl Builder {
-    fn new(first_line: usize) -> Self {
+impl<'a> Builder<'a> {
+    fn new(first_line: usize, source: &'a str) -> Self {
         Self {
             first_line,
+            source,
+            opaque: Vec::new(),
             stack: Vec::new(),
             anchors: BTreeMap::new(),
             root: None,
@@ -182,10 +193,17 @@ impl Builder {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.properties(anchor, tag.is_some(), None, span);
-                let kind = Kind::Scalar {
-                    text: text.into_owned(),
-                    plain: style == ScalarStyle::Plain,
+                let plain = style == ScalarStyle::Plain;
+                // The parser writes `~` for a value that is not there.
+                let text = if plain && span.is_empty() {
+                    String::new()
+                } else {
+                    text.into_owned()
                 };
+                if !plain {
+                    self.opaque.extend(span.byte_range());
+                }
+                let kind = Kind::Scalar { text, plain };
                 let (line, column) = self.place(span);
                 self.add(Node { kind, line, column }, anchor, span)
             }
@@ -216,6 +234,29 @@ impl Builder {
                 self.add(node, 0, span)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Notes a tab that stands neither in a quoted or block scalar nor in a comment.
+    fn note_tabs(&mut self) {
+        let mut ranges = self.opaque.iter().peekable();
+        let (mut line, mut column, mut comment, mut blank) = (self.first_line, 0, false, true);
+        for (at, c) in self.source.char_indices() {
+            column += 1;
+            while ranges.peek().is_some_and(|r| r.end <= at) {
+                ranges.next();
+            }
+            let opaque = ranges.peek().is_some_and(|r| r.contains(&at));
+            match c {
+                '\n' => (line, column, comment) = (line + 1, 0, false),
+                '#' if !opaque && blank => comment = true,
+                '\t' if !opaque && !comment => {
+                    self.oddity.get_or_insert((Oddity::Tab, line, column));
+                    return;
+                }
+                _ => {}
+            }
+            blank = c.is_whitespace();
         }
     }
 

@@ -134,6 +134,49 @@ fn names_are_shown_without_terminal_escapes() {
     assert_eq!(messages(&bad), ["The name holds control characters"]);
 }
 
+#[test]
+fn a_mebibyte_of_anything_is_read_in_a_moment() {
+    let fill = |unit: &str| unit.repeat((1 << 20) / unit.len() - 1);
+    let front = |body: String| format!("---\ndescription: d\n{}\n---\n", &body[..body.len() - 64]);
+    let texts = [
+        front(format!("# {}", fill("\t"))),
+        front(fill("\"\t\": \"\t\"\n")),
+        front(format!("x: y: z\n{}", fill("\n"))),
+        front(format!("x: y: z\n{}", fill(" a\n"))),
+        front(format!("x: [{}]", fill("\t,"))),
+        front(format!("x: {}", fill("[a, "))),
+        front(format!("x:\n{}", fill("- &a *a\n"))),
+        front(format!("tags:\n{}", fill("- a\n"))),
+        front(fill("? ")),
+        front(fill("- ")),
+        front(fill("'")),
+        front(fill("{{")),
+        front(fill("a: ")),
+    ];
+    for text in texts {
+        let start = std::time::Instant::now();
+        let _report = skill_md(&text);
+        let took = start.elapsed();
+        let head: String = text.chars().take(60).collect();
+        assert!(took.as_secs() < 10, "{took:?} for {head:?}");
+    }
+    let list = |key: &str, item: &str| {
+        let items = vec![item; 900_000 / item.len()].join(",");
+        format!("{{\"{key}\": [{items}]}}")
+    };
+    for text in [
+        list("tags", "\"a\""),
+        list("envVars", "1"),
+        list("mcpServers", "{\"name\":\"a\",\"command\":\"b\"}"),
+        list("scripts", "\"../x\""),
+    ] {
+        let start = std::time::Instant::now();
+        let report = manifest(&text);
+        assert!(report.errors.len() < 1_000);
+        assert!(start.elapsed().as_secs() < 10, "{}", &text[..40]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
