@@ -169,7 +169,14 @@ fn nothing_declares(source: &Source) -> Fault {
 }
 
 /// One draft of two that must agree on what both say.
-fn both(mut m: Draft, md: Draft) -> Draft {
+fn both(mut m: Draft, mut md: Draft) -> Draft {
+    // What the manifest says need not be said twice.
+    if m.description.is_some() {
+        let missing = |f: &Fault| f.message == "Missing description";
+        md.lenient
+            .extend(md.errors.iter().filter(|f| missing(f)).cloned());
+        md.errors.retain(|f| !missing(f));
+    }
     let mut disagree = |what: &str, a: &str, b: &str| {
         m.errors.push(
             Fault::new(

@@ -12,7 +12,9 @@ pub(super) struct Repair {
 }
 
 /// The block with such values quoted, and what was changed; None when there is nothing to quote.
-pub(super) fn quote_colons(block: &str) -> Option<(String, Vec<Repair>)> {
+///
+/// With `marked`, values that begin with an indicator of YAML (`[`, `*`, `@`, …) count too.
+pub(super) fn quote_colons(block: &str, marked: bool) -> Option<(String, Vec<Repair>)> {
     let lines: Vec<&str> = block.lines().collect();
     let mut out: Vec<String> = Vec::with_capacity(lines.len());
     let mut repairs = Vec::new();
@@ -36,7 +38,7 @@ pub(super) fn quote_colons(block: &str) -> Option<(String, Vec<Repair>)> {
             joined.push_str(next.trim());
         }
         let joined = joined.trim();
-        if !is_plain(value) || !(joined.contains(": ") || joined.ends_with(':')) {
+        if !(unquoted(joined, marked) && (joined.contains(": ") || joined.ends_with(':'))) {
             out.push(line.to_owned());
             i += 1;
             continue;
@@ -75,7 +77,8 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
 /// How many of the following lines belong to the value that begins on this one.
 fn continuation(lines: &[&str], at: usize) -> usize {
     let indent = |l: &str| l.len() - l.trim_start_matches(' ').len();
-    let own = indent(lines[at]);
+    // The keys of a list's item are as deep as its first one, which stands behind the hyphen.
+    let own = lines[at].len() - lines[at].trim_start_matches([' ', '-']).len();
     let mut count = 0;
     for (n, line) in lines[at + 1..].iter().enumerate() {
         if line.trim().is_empty() {
@@ -89,11 +92,32 @@ fn continuation(lines: &[&str], at: usize) -> usize {
     count
 }
 
-/// Whether a value is written without quotes and without an indicator that means something else.
-fn is_plain(value: &str) -> bool {
-    !value.starts_with([
-        '"', '\'', '|', '>', '[', '{', '&', '*', '!', '#', '%', '@', '`',
-    ])
+/// Whether a value is not one quoted scalar, nor (unless `marked`) begins with an indicator.
+fn unquoted(value: &str, marked: bool) -> bool {
+    let Some(first) = value.chars().next() else {
+        return false;
+    };
+    if !matches!(first, '"' | '\'') {
+        return marked || !"[{&*!#%@`".contains(first);
+    }
+    // `"a: b"` is quoted, `"a" b: c` is not.
+    let mut rest = value[1..].chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if first == '"' => {
+                rest.next();
+            }
+            c if c == first && first == '\'' && rest.peek() == Some(&'\'') => {
+                rest.next();
+            }
+            c if c == first => {
+                let after: String = rest.collect();
+                return !after.trim().is_empty() && !after.trim_start().starts_with('#');
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 fn quoted(value: &str) -> String {
@@ -107,7 +131,7 @@ mod tests {
     #[test]
     fn a_value_with_an_unquoted_colon_is_quoted_and_shown() {
         let (text, repairs) =
-            quote_colons("name: a\ndescription: Use when: \"now\" \\o/\n").unwrap();
+            quote_colons("name: a\ndescription: Use when: \"now\" \\o/\n", false).unwrap();
         assert_eq!(
             text,
             "name: a\ndescription: \"Use when: \\\"now\\\" \\\\o/\"\n"
@@ -117,7 +141,8 @@ mod tests {
 
     #[test]
     fn lines_that_continue_a_value_are_joined_to_it() {
-        let (text, _) = quote_colons("description: one\n  two: three\n  four\nname: a\n").unwrap();
+        let (text, _) =
+            quote_colons("description: one\n  two: three\n  four\nname: a\n", false).unwrap();
         assert_eq!(text, "description: \"one two: three four\"\n\n\nname: a\n");
     }
 
@@ -130,7 +155,27 @@ mod tests {
             "a:\n  b: c\n",
             "a: http://x\n",
         ] {
-            assert!(quote_colons(same).is_none(), "{same:?}");
+            assert!(quote_colons(same, false).is_none(), "{same:?}");
+        }
+    }
+
+    #[test]
+    fn quotes_that_end_early_and_marked_values_count_as_unquoted() {
+        for (from, to) in [
+            ("a: \"b\" c: d", "a: \"\\\"b\\\" c: d\"\n"),
+            ("a: 'it''s' c: d", "a: \"'it''s' c: d\"\n"),
+            ("a: **b**: c", "a: \"**b**: c\"\n"),
+            ("- a: b: c\n  d: e", "- a: \"b: c\"\n  d: e\n"),
+        ] {
+            assert_eq!(quote_colons(from, true).unwrap().0, to);
+        }
+        assert!(quote_colons("a: **b**: c", false).is_none());
+        for same in [
+            "a: \"b: \\\" c: d\"",
+            "a: 'b'' c: d' # e: f",
+            "a: \"b: c\n  d: e\"",
+        ] {
+            assert!(quote_colons(same, true).is_none(), "{same}");
         }
     }
 }

@@ -113,20 +113,20 @@ fn tree(draft: &mut Draft, block: &str) -> Result<Node, Fault> {
         Ok(root) => return Ok(root),
         Err(e) => e,
     };
-    if let Some((repaired, repairs)) = repair::quote_colons(block)
-        && let Ok(root) = yaml::parse(&repaired, 2)
-    {
+    let repaired = [false, true].into_iter().find_map(|marked| {
+        let (text, repairs) = repair::quote_colons(block, marked)?;
+        Some((yaml::parse(&text, 2).ok()?, repairs))
+    });
+    if let Some((root, repairs)) = repaired {
         for r in repairs {
+            let message = format!(
+                "A value with a colon needs quotes; read as: {}",
+                shown(&r.now)
+            );
             draft.lenient.push(
-                Fault::new(
-                    SKILL_MD,
-                    format!(
-                        "A value with a colon needs quotes; read as: {}",
-                        shown(&r.now)
-                    ),
-                )
-                .at(r.line + 1, 1)
-                .help("put the value in quotes"),
+                Fault::new(SKILL_MD, message)
+                    .at(r.line + 1, 1)
+                    .help("put the value in quotes"),
             );
         }
         return Ok(root);

@@ -158,7 +158,7 @@ fn a_mebibyte_of_anything_is_read_in_a_moment() {
         let _report = skill_md(&text);
         let took = start.elapsed();
         let head: String = text.chars().take(60).collect();
-        assert!(took.as_secs() < 10, "{took:?} for {head:?}");
+        assert!(took.as_secs() < 30, "{took:?} for {head:?}");
     }
     let list = |key: &str, item: &str| {
         let items = vec![item; 900_000 / item.len()].join(",");
@@ -173,7 +173,7 @@ fn a_mebibyte_of_anything_is_read_in_a_moment() {
         let start = std::time::Instant::now();
         let report = manifest(&text);
         assert!(report.errors.len() < 1_000);
-        assert!(start.elapsed().as_secs() < 10, "{}", &text[..40]);
+        assert!(start.elapsed().as_secs() < 30, "{}", &text[..40]);
     }
 }
 

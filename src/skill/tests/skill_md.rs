@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::skill::{
-    model::McpTransport,
+    model::{McpTransport, Skill},
     vars::{Found, resolve, substitute},
 };
 
@@ -177,4 +177,19 @@ fn variables_come_from_the_first_source_that_has_them() {
     assert_eq!(substitute(text, &r.values, false), "k e {{NONE}} {7} {{");
     let none = resolve(&skill.vars, None, None, &skill.id, |_| None);
     assert_eq!(none.unresolved_required, ["API_KEY"]);
+}
+
+#[test]
+fn a_skill_survives_being_stored_as_json() {
+    let skill = read(
+        &Source::from_memory(&[("SKILL.md", FULL.as_bytes(), false)]),
+        Limits::default(),
+    )
+    .skill
+    .unwrap();
+    let stored = serde_json::to_string(&skill).unwrap();
+    assert_eq!(serde_json::from_str::<Skill>(&stored).unwrap(), skill);
+    let skill = manifest(GOOD).skill.unwrap();
+    let stored = serde_json::to_string(&skill).unwrap();
+    assert_eq!(serde_json::from_str::<Skill>(&stored).unwrap(), skill);
 }
