@@ -88,6 +88,21 @@ pub fn read(source: &Source, limits: Limits) -> Report {
     };
     identity(&mut draft, shape, folder);
     printable(&mut draft);
+    listed_files(&mut draft, source);
+    errors.splice(0..0, std::mem::take(&mut draft.errors));
+    warnings.splice(0..0, std::mem::take(&mut draft.warnings));
+    let lenient = std::mem::take(&mut draft.lenient);
+    let spec = std::mem::take(&mut draft.spec_errors);
+    let skill = if errors.is_empty() {
+        build(draft, shape, &mut errors)
+    } else {
+        None
+    };
+    finish(skill, errors, warnings, lenient, spec)
+}
+
+/// What the draft lists must be there and, for scripts, runnable.
+fn listed_files(draft: &mut Draft, source: &Source) {
     draft.context = check::listed(
         "Context file",
         &draft.context,
@@ -109,16 +124,6 @@ pub fn read(source: &Source, limits: Limits) -> Report {
                 .help("add one that lists the variables"),
         );
     }
-    errors.splice(0..0, std::mem::take(&mut draft.errors));
-    warnings.splice(0..0, std::mem::take(&mut draft.warnings));
-    let lenient = std::mem::take(&mut draft.lenient);
-    let spec = std::mem::take(&mut draft.spec_errors);
-    let skill = if errors.is_empty() {
-        build(draft, shape, &mut errors)
-    } else {
-        None
-    };
-    finish(skill, errors, warnings, lenient, spec)
 }
 
 /// So many faults that nobody would read on.
@@ -177,6 +182,27 @@ fn both(mut m: Draft, mut md: Draft) -> Draft {
             .extend(md.errors.iter().filter(|f| missing(f)).cloned());
         md.errors.retain(|f| !missing(f));
     }
+    disagreements(&mut m, &md);
+    m.node_version = m.node_version.or(md.node_version);
+    m.tags.extend(md.tags);
+    m.required_env = md.required_env;
+    m.binaries = md.binaries;
+    m.dependencies.extend(md.dependencies);
+    m.mcp_servers.extend(md.mcp_servers);
+    m.vars = md.vars;
+    m.body = md.body;
+    for (key, value) in md.extra {
+        m.extra.entry(key).or_insert(value);
+    }
+    m.errors.extend(md.errors);
+    m.warnings.extend(md.warnings);
+    m.lenient.extend(md.lenient);
+    m.spec_errors = md.spec_errors;
+    m
+}
+
+/// An error for each thing that both files say differently.
+fn disagreements(m: &mut Draft, md: &Draft) {
     let mut disagree = |what: &str, a: &str, b: &str| {
         m.errors.push(
             Fault::new(
@@ -213,22 +239,6 @@ fn both(mut m: Draft, mut md: Draft) -> Draft {
     {
         disagree("nodeVersion", &a.to_string(), &b.to_string());
     }
-    m.node_version = m.node_version.or(md.node_version);
-    m.tags.extend(md.tags);
-    m.required_env = md.required_env;
-    m.binaries = md.binaries;
-    m.dependencies.extend(md.dependencies);
-    m.mcp_servers.extend(md.mcp_servers);
-    m.vars = md.vars;
-    m.body = md.body;
-    for (key, value) in md.extra {
-        m.extra.entry(key).or_insert(value);
-    }
-    m.errors.extend(md.errors);
-    m.warnings.extend(md.warnings);
-    m.lenient.extend(md.lenient);
-    m.spec_errors = md.spec_errors;
-    m
 }
 
 /// The id, the folder's name and the version, where something could be read at all.
