@@ -1,6 +1,7 @@
 //! What goes into a container: its specification, the prompt, the `/skills` view.
 
 pub mod describe;
+pub mod generated;
 pub mod homes;
 pub mod prompt;
 pub mod usage;

@@ -163,7 +163,7 @@ fn tidy(text: &str) -> String {
 
 /// One line of visible text: white space and control characters become single spaces; characters
 /// that hide or reorder text (bidi controls, tags, zero width) are dropped; overlong text is cut.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let mut out = String::new();
     let mut gap = false;
     for (count, c) in text.chars().filter(|c| !hides(*c)).enumerate() {

@@ -1,7 +1,8 @@
 //! How much disk an agent's folders take, counted on folders that the agent changes meanwhile.
 //!
-//! Follows no link, opens nothing but folders, leaves no file system, and gives up (saying so)
-//! rather than follow an agent that makes entries or levels without end.
+//! Follows no link, opens nothing but folders, and gives up (saying so) rather than follow an
+//! agent that makes entries or levels without end. Other devices count too: on btrfs an agent may
+//! make subvolumes, which have numbers of their own.
 
 use std::{
     collections::HashSet,
@@ -45,7 +46,6 @@ pub fn disk_usage(path: &Path, max_entries: u64) -> io::Result<Usage> {
             complete: true,
         },
         max_entries,
-        device: stat.st_dev,
         seen: HashSet::new(),
     };
     let mut open_levels = vec![Dir::new(root)?];
@@ -68,9 +68,8 @@ pub fn disk_usage(path: &Path, max_entries: u64) -> io::Result<Usage> {
 struct Count {
     usage: Usage,
     max_entries: u64,
-    device: u64,
     /// Files with several names that were counted.
-    seen: HashSet<u64>,
+    seen: HashSet<(u64, u64)>,
 }
 
 enum Step {
@@ -111,11 +110,8 @@ impl Count {
             }
         };
         self.usage.entries += 1;
-        if stat.st_dev != self.device {
-            return Step::Stay;
-        }
         let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
-        if is_folder || stat.st_nlink <= 1 || self.seen.insert(stat.st_ino) {
+        if is_folder || stat.st_nlink <= 1 || self.seen.insert((stat.st_dev, stat.st_ino)) {
             self.usage.bytes = self.usage.bytes.saturating_add(blocks(&stat));
         }
         if !is_folder {

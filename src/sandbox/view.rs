@@ -85,6 +85,8 @@ pub fn flip(view: &Path, skills: &[ViewSkill<'_>]) -> io::Result<()> {
         let link = view.join(skill.id.as_str());
         let target = Path::new(VERSIONS).join(skill.folder());
         if fs::read_link(&link).ok().as_deref() != Some(&target) {
+            let laid = view.join(&target);
+            fs::metadata(&laid).map_err(|e| told("link to what is not laid,", &laid, &e))?;
             let temp = versions.join(format!("{TEMP}{}", skill.id));
             remove_if_there(&temp)?;
             symlink(&target, &temp).map_err(|e| told("make the link", &temp, &e))?;
@@ -165,10 +167,7 @@ fn same(skill: &ViewSkill<'_>, wanted: &Listing, target: &Path) -> io::Result<bo
     }
     let alike = |a: &Option<fs::Metadata>, b: &Option<fs::Metadata>| match (a, b) {
         (None, None) => true,
-        (Some(a), Some(b)) => {
-            (a.dev(), a.ino()) == (b.dev(), b.ino())
-                || (a.nlink() == 1 && a.len() == b.len() && a.mode() == b.mode())
-        }
+        (Some(a), Some(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()) || copy_of(a) == copy_of(b),
         _ => false,
     };
     Ok(laid.len() == wanted.len()
@@ -176,6 +175,11 @@ fn same(skill: &ViewSkill<'_>, wanted: &Listing, target: &Path) -> io::Result<bo
             .iter()
             .zip(wanted)
             .all(|((a, x), (b, y))| a == b && alike(x, y)))
+}
+
+/// What a copy has in common with its source.
+fn copy_of(meta: &fs::Metadata) -> (u64, u32, i64, i64) {
+    (meta.len(), meta.mode(), meta.mtime(), meta.mtime_nsec())
 }
 
 const SKILL_MD: &str = "SKILL.md";
@@ -249,6 +253,9 @@ fn link_or_copy(from: &Path, to: &Path, meta: &fs::Metadata) -> io::Result<bool>
     }
     fs::copy(from, to).map_err(|e| told("copy", from, &e))?;
     set_mode(to, meta.mode() & 0o7777)?;
+    meta.modified()
+        .and_then(|time| fs::File::open(to)?.set_modified(time))
+        .map_err(|e| told("set the time of", to, &e))?;
     Ok(true)
 }
 

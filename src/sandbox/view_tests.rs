@@ -219,6 +219,22 @@ fn a_link_or_special_file_in_the_store_is_refused() {
 }
 
 #[test]
+fn a_version_that_is_not_laid_is_not_linked_to() {
+    let room = Room::new();
+    let a = room.store("a", &[("f", "1")]);
+    put(&room.view(), &[("a", "1.0.0", &a)]);
+    let (ia, ver) = (id("a"), v("2.0.0"));
+    let skill = ViewSkill {
+        id: &ia,
+        version: &ver,
+        source: &a,
+        generated_skill_md: None,
+    };
+    assert!(flip(&room.view(), &[skill]).is_err());
+    assert!(room.view().join("a/f").exists());
+}
+
+#[test]
 fn a_folder_in_the_place_of_a_link_is_an_error_and_stays() {
     let room = Room::new();
     let a = room.store("a", &[("f", "1")]);

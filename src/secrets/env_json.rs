@@ -39,13 +39,14 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
     };
     let mut faults = Vec::new();
     let mut entries = Entries::new();
-    let mut lines = BTreeMap::new();
+    let mut seen = BTreeMap::new();
     for member in members {
         match entry(file, text, &member) {
             Err(fault) => faults.push(fault),
             Ok((name, value)) => {
-                let (line, column) = place(text, member.key.0);
-                if let Some(first) = lines.insert(name.clone(), line) {
+                if let Some(first) = seen.insert(name.clone(), member.key.0) {
+                    let (first, _) = place(text, first);
+                    let (line, column) = place(text, member.key.0);
                     faults.push(
                         Fault::new(
                             file,
@@ -58,6 +59,9 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
                 entries.push((name, value));
             }
         }
+        if faults.len() >= MAX_FAULTS {
+            break;
+        }
     }
     if faults.is_empty() {
         Ok(entries)
@@ -65,6 +69,9 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
         Err(faults)
     }
 }
+
+/// Where counting mistakes stops being of use.
+const MAX_FAULTS: usize = 100;
 
 const SHAPE: &str = r#"write {"NAME": "value"}"#;
 
@@ -97,16 +104,15 @@ struct Member {
 fn entry(file: &str, text: &str, member: &Member) -> Result<(SecretName, SecretValue), Fault> {
     let key: String = serde_json::from_str(&text[member.key.0..member.key.1])
         .map_err(|e| syntax_fault(file, text, &e))?;
-    let at = |offset| place(text, offset);
-    let (line, column) = at(member.key.0);
+    let fault = |offset, message: String| {
+        let (line, column) = place(text, offset);
+        Fault::new(file, message).at(line, column)
+    };
     let name: SecretName = key.parse().map_err(|_| {
-        Fault::new(file, "this is not a valid name for a secret")
-            .at(line, column)
-            .help(format!(
-                "use letters, digits and underscores, not starting with a digit, at most 128 characters; {SHAPE}"
-            ))
+        fault(member.key.0, "this is not a valid name for a secret".into()).help(format!(
+            "use letters, digits and underscores, not starting with a digit, at most 128 characters; {SHAPE}"
+        ))
     })?;
-    let (line, column) = at(member.value.0);
     let raw = &text[member.value.0..member.value.1];
     let kind = match raw.as_bytes().first() {
         Some(b'"') => None,
@@ -117,22 +123,15 @@ fn entry(file: &str, text: &str, member: &Member) -> Result<(SecretName, SecretV
         _ => Some("a number"),
     };
     if let Some(kind) = kind {
-        return Err(
-            Fault::new(file, format!("the value of {name} is {kind}, not a string"))
-                .at(line, column)
-                .help("put it between double quotes"),
-        );
+        let message = format!("the value of {name} is {kind}, not a string");
+        return Err(fault(member.value.0, message).help("put it between double quotes"));
     }
     let value: String = serde_json::from_str(raw).map_err(|_| {
-        Fault::new(
-            file,
-            format!("the value of {name} has an escape that is not text"),
-        )
-        .at(line, column)
-        .help("write surrogates (\\ud800 to \\udfff) in pairs")
+        let message = format!("the value of {name} has an escape that is not text");
+        fault(member.value.0, message).help("write surrogates (\\ud800 to \\udfff) in pairs")
     })?;
-    let value = SecretValue::new(value)
-        .map_err(|e| Fault::new(file, format!("{name}: {e}")).at(line, column))?;
+    let value =
+        SecretValue::new(value).map_err(|e| fault(member.value.0, format!("{name}: {e}")))?;
     Ok((name, value))
 }
 
@@ -296,6 +295,16 @@ mod tests {
             faults(&deep),
             ["1:6 the value of A is a list, not a string"]
         );
+    }
+
+    #[test]
+    fn a_file_full_of_entries_or_mistakes_is_read_in_time() {
+        let line = |i: usize| format!("\"N_{i}\": \"v\"");
+        let many: Vec<_> = (0..60_000).map(line).collect();
+        let text = format!("{{{}}}", many.join(",\n"));
+        assert_eq!(parse("f", text.as_bytes()).unwrap().len(), 60_000);
+        let wrong = text.replace("\"v\"", "1");
+        assert_eq!(faults(&wrong).len(), MAX_FAULTS);
     }
 
     proptest! {

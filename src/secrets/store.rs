@@ -238,6 +238,9 @@ impl SecretStore {
                 .recursive(true)
                 .mode(0o700)
                 .create(folder)?;
+            if let Some(above) = folder.parent() {
+                give_like(&File::open(folder)?, &fs::metadata(above)?)?;
+            }
         }
         File::open(folder)
     }
@@ -258,13 +261,7 @@ impl SecretStore {
             .prefix(&prefix)
             .permissions(fs::Permissions::from_mode(0o600))
             .tempfile_in(parent)?;
-        // An operator who uses sudo once keeps access to a file that is theirs.
-        let made = temp.as_file().metadata()?;
-        if (made.uid(), made.gid()) != (like.uid(), like.gid())
-            && rustix::process::geteuid().is_root()
-        {
-            std::os::unix::fs::fchown(temp.as_file(), Some(like.uid()), Some(like.gid()))?;
-        }
+        give_like(temp.as_file(), &like)?;
         temp.write_all(text)?;
         temp.as_file().sync_all()?;
         temp.persist(&target).map_err(|e| e.error)?;
@@ -293,6 +290,16 @@ impl SecretStore {
     fn fault(&self, message: &str, help: &str) -> StoreError {
         StoreError::Faults(vec![Fault::new(&self.shown, message).help(help)])
     }
+}
+
+/// Gives what root just made to the owner of `like`: who uses sudo once keeps access to their own hive.
+fn give_like(made: &File, like: &fs::Metadata) -> io::Result<()> {
+    let now = made.metadata()?;
+    let differs = (now.uid(), now.gid()) != (like.uid(), like.gid());
+    if differs && rustix::process::geteuid().is_root() {
+        std::os::unix::fs::fchown(made, Some(like.uid()), Some(like.gid()))?;
+    }
+    Ok(())
 }
 
 /// Removes what a crash between writing and renaming left behind; the caller holds the lock.

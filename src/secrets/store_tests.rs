@@ -151,6 +151,26 @@ fn a_link_stays_a_link_and_leftovers_of_a_crash_are_swept() {
 }
 
 #[test]
+fn what_root_makes_in_an_operators_hive_belongs_to_the_operator() {
+    let (dir, store) = hive();
+    let root = rustix::process::geteuid().is_root();
+    let uid = if root {
+        41_235
+    } else {
+        rustix::process::geteuid().as_raw()
+    };
+    if root {
+        std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
+    }
+    store.set(&name("A"), value("one")).unwrap();
+    store.set(&name("B"), value("two")).unwrap();
+    for path in [store.path(), store.path().parent().unwrap()] {
+        assert_eq!(fs::metadata(path).unwrap().uid(), uid, "{path:?}");
+    }
+    assert_eq!(mode(store.path()), 0o600);
+}
+
+#[test]
 fn changes_at_the_same_time_all_last() {
     let (_dir, store) = hive();
     thread::scope(|s| {
