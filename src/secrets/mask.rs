@@ -28,6 +28,8 @@ struct Forms {
     sorted: Vec<Vec<u8>>,
     /// Whether some form begins with this byte.
     first: [bool; 256],
+    /// One bit for every two bytes that some form begins with: most positions end here.
+    first_two: Box<[u64; 1024]>,
     longest: usize,
 }
 
@@ -76,14 +78,18 @@ impl Masker {
             unreachable!("the secrets file is capped, so its automaton can be built");
         };
         let mut first = [false; 256];
+        let mut first_two = Box::new([0; 1024]);
         for form in &sorted {
             first[usize::from(form[0])] = true;
+            let (word, bit) = pair(form[0], form[1]);
+            first_two[word] |= bit;
         }
         let longest = sorted.iter().map(Vec::len).max().unwrap_or(0);
         Self(Some(Arc::new(Forms {
             finder,
             sorted,
             first,
+            first_two,
             longest,
         })))
     }
@@ -213,8 +219,19 @@ impl Forms {
     fn open_from(&self, buf: &[u8], from: usize) -> usize {
         let earliest = from.max((buf.len() + 1).saturating_sub(self.longest));
         (earliest..buf.len())
-            .find(|at| self.first[usize::from(buf[*at])] && self.is_beginning(&buf[*at..]))
+            .find(|at| self.may_begin(&buf[*at..]) && self.is_beginning(&buf[*at..]))
             .unwrap_or(buf.len())
+    }
+
+    fn may_begin(&self, bytes: &[u8]) -> bool {
+        match bytes {
+            [a, b, ..] => {
+                let (word, bit) = pair(*a, *b);
+                self.first_two[word] & bit != 0
+            }
+            [a] => self.first[usize::from(*a)],
+            [] => false,
+        }
     }
 
     fn is_beginning(&self, bytes: &[u8]) -> bool {
@@ -222,6 +239,12 @@ impl Forms {
         let next = self.sorted.partition_point(|form| form.as_slice() <= bytes);
         self.sorted.get(next).is_some_and(|f| f.starts_with(bytes))
     }
+}
+
+/// Word and bit of two bytes in [`Forms::first_two`].
+fn pair(a: u8, b: u8) -> (usize, u64) {
+    let both = usize::from(a) << 8 | usize::from(b);
+    (both / 64, 1 << (both % 64))
 }
 
 #[cfg(test)]
