@@ -1,1 +1,8 @@
 //! What goes into a container: its specification, the prompt, the `/skills` view.
+
+pub mod describe;
+pub mod generated;
+pub mod homes;
+pub mod prompt;
+pub mod usage;
+pub mod view;
