@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn three_numbers_are_exact_and_fewer_are_refused_as_neither() {
+    fn three_numbers_are_exact_and_fewer_are_a_range() {
         assert!(matches!("a@1.2.3".parse::<SkillRef>().unwrap().requirement, Requirement::Exact(_)));
         assert!(matches!("a@1.2".parse::<SkillRef>().unwrap().requirement, Requirement::Range(_)));
         for bad in ["", "@1", "A", "a@", "a@what", "../x", "custom", "a@1.2.3.4", "-a"] {
