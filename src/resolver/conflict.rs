@@ -25,7 +25,19 @@ type Proof = DerivationTree<u32, Positions, &'static str>;
 type Demands<'a> = BTreeMap<u32, BTreeMap<u32, Vec<&'a SkillRef>>>;
 
 pub(super) fn unsolvable(candidates: &Candidates<'_>, proof: Proof) -> Conflict {
-    let demands = leaves(candidates, proof);
+    let mut demands = leaves(candidates, proof);
+    // The proof needs one hopeless reference; whoever wrote the list wants to know all of them.
+    demand(
+        candidates,
+        &mut demands,
+        ROOT,
+        &Positions::full(),
+        |target, want| {
+            candidates
+                .admitted(&candidates.get(target), want)
+                .is_empty()
+        },
+    );
     let mut asks = Vec::new();
     let mut demanded: BTreeMap<u32, Vec<(u32, &SkillRef)>> = BTreeMap::new();
     let mut verdicts = Vec::new();
@@ -36,13 +48,15 @@ pub(super) fn unsolvable(candidates: &Candidates<'_>, proof: Proof) -> Conflict 
         for (wants, positions) in grouped(demands.get(&number)) {
             for want in &wants {
                 let target = candidates.number(&want.id);
+                if target == number {
+                    verdicts.push(needs_itself(candidates, number, &positions, want));
+                    continue;
+                }
                 let from = demanded.entry(target).or_default();
                 if !from.contains(&(number, *want)) {
                     from.push((number, *want));
                 }
-                if target == number {
-                    verdicts.push(needs_itself(candidates, number, &positions, want));
-                } else if seen.insert(target) {
+                if seen.insert(target) {
                     queue.push_back(target);
                     order.push(target);
                 }

@@ -226,11 +226,19 @@ fn none_fits(
 ) -> fmt::Result {
     let id = &wanted.id;
     match &wanted.requirement {
-        Requirement::Exact(version) => write!(f, "{id} has no version {version} to give")?,
-        Requirement::Bare | Requirement::Latest => write!(f, "{id} has no release to give")?,
-        Requirement::Range(range) => write!(f, "no version of {id} satisfies {range}")?,
+        Requirement::Exact(version) if withheld.is_empty() => {
+            write!(f, "{id} has no version {version}")?;
+        }
+        Requirement::Exact(version) => write!(f, "{id}@{version} is not available")?,
+        Requirement::Bare | Requirement::Latest => write!(f, "no release of {id} is available")?,
+        Requirement::Range(range) if withheld.is_empty() => {
+            write!(f, "no version of {id} satisfies {range}")?;
+        }
+        Requirement::Range(range) => write!(f, "no available version of {id} satisfies {range}")?,
     }
-    write!(f, " ({})", there(available))?;
+    if !available.is_empty() || withheld.is_empty() {
+        write!(f, " ({})", there(available))?;
+    }
     if let Some(first) = available.iter().find(|v| !v.pre.is_empty())
         && available.iter().all(|v| !v.pre.is_empty())
     {

@@ -144,10 +144,10 @@ impl Lock {
             }
         };
         if reader.faults.is_empty() {
-            Ok(lock)
-        } else {
-            Err(reader.faults)
+            return Ok(lock);
         }
+        reader.faults.sort_by_key(|f| (f.line, f.column));
+        Err(reader.faults)
     }
 }
 

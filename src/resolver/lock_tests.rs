@@ -82,13 +82,13 @@ size = 3
 skills = "all"
 "#), @r#"
 skep.lock:2:1: unknown key `colour` (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
-skep.lock:6:10: `digest` of skill a: "sha256:00" is not a digest: write `sha256:` and 64 hex digits (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
 skep.lock:4:9: "Writer" is not a valid agent name: use lowercase letters, digits and hyphens, starting with a letter or digit, at most 40 characters (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
-skep.lock:13:10: a table was expected here (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
-skep.lock:10:1: unknown key `size` (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
-skep.lock:9:11: `version` of skill custom: unexpected end of input while parsing minor version number (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
+skep.lock:6:10: `digest` of skill a: "sha256:00" is not a digest: write `sha256:` and 64 hex digits (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
 skep.lock:8:1: skill custom has no `digest` (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
 skep.lock:8:20: "custom" is not a valid skill id: use lowercase letters, digits and hyphens, starting with a letter or digit, at most 64 characters; `custom` is reserved (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
+skep.lock:9:11: `version` of skill custom: unexpected end of input while parsing minor version number (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
+skep.lock:10:1: unknown key `size` (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
+skep.lock:13:10: a table was expected here (take one side from version control, or delete skep.lock and run `skep update` to make a new one)
 "#);
 }
 
