@@ -11,6 +11,7 @@ use pubgrub::{
 use semver::Version;
 
 use super::{
+    lock::Locked,
     solve::{Request, Update},
     version_set::Positions,
 };
@@ -158,7 +159,7 @@ impl<'a> Candidates<'a> {
             Trust::Pending if !own => return Some(Withheld::Pending(skill.owner.clone())),
             Trust::Pending | Trust::Trusted | Trust::Approved => {}
         }
-        if self.is_locked(&skill.id, version) {
+        if self.keeps(self.locked(&skill.id), &skill.id, version) {
             None
         } else if !skill.enabled {
             Some(Withheld::Disabled)
@@ -167,16 +168,17 @@ impl<'a> Candidates<'a> {
         }
     }
 
+    fn locked(&self, id: &SkillId) -> Option<&'a Locked> {
+        self.request.lock?.get(id)
+    }
+
     /// Whether `skep.lock` names this version. Other content under the same version is refused
     /// later, once and in clear words, unless an update was asked for: then it is a new version.
-    fn is_locked(&self, id: &SkillId, version: &VersionEntry) -> bool {
-        self.request
-            .lock
-            .and_then(|lock| lock.get(id))
-            .is_some_and(|locked| {
-                locked.version == version.version
-                    && (locked.digest == version.digest || !self.request.update.covers(id))
-            })
+    fn keeps(&self, locked: Option<&Locked>, id: &SkillId, version: &VersionEntry) -> bool {
+        locked.is_some_and(|locked| {
+            locked.version == version.version
+                && (locked.digest == version.digest || !self.request.update.covers(id))
+        })
     }
 
     fn candidate(&self, id: &'a SkillId) -> Candidate<'a> {
@@ -187,20 +189,23 @@ impl<'a> Candidates<'a> {
             .filter(|(skill, version)| self.withheld(skill, version).is_none())
             .map(|(_, version)| version)
             .collect();
+        let locked = self.locked(id);
         let updated = self.request.update.covers(id);
         let enabled = entry.is_some_and(|skill| skill.enabled);
-        let rank = |position: &u32| {
-            let version = offered[*position as usize];
-            let locked = self.is_locked(id, version);
-            // An update leaves a yanked or disabled version only when there is no other way.
-            let last_resort = updated && locked && (version.yanked || !enabled);
-            (!updated && locked, !last_resort, *position)
-        };
         let mut order: Vec<u32> = (0u32..).take(offered.len()).collect();
-        order.sort_by_key(|position| Reverse(rank(position)));
+        order.reverse();
+        if locked.is_some() {
+            order.sort_by_key(|position| {
+                let version = offered[*position as usize];
+                let kept = self.keeps(locked, id, version);
+                // An update leaves a yanked or disabled version only when there is no other way.
+                let last_resort = updated && kept && (version.yanked || !enabled);
+                (!kept || updated, last_resort)
+            });
+        }
         let class = match &self.request.update {
             Update::Only(ids) if ids.contains(id) => 2,
-            _ if !updated && self.request.lock.is_some_and(|l| l.contains_key(id)) => 1,
+            _ if !updated && locked.is_some() => 1,
             _ => 0,
         };
         Candidate {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ids::{AgentId, Digest, Requirement, SkillId, SkillRef},
-    registry::index::{Index, VersionEntry},
+    registry::index::{Index, SkillEntry, VersionEntry},
 };
 
 /// What is to be resolved.
@@ -150,60 +150,93 @@ pub fn solve(index: &Index, request: &Request<'_>) -> Result<Resolution, Conflic
     for (number, position) in chosen {
         positions[number as usize] = Some(position);
     }
-    assemble(index, &candidates, &positions)
+    assemble(&candidates, &positions)
+}
+
+/// A version chosen, with all that is known of it.
+pub(super) struct Chosen<'a> {
+    pub(super) skill: &'a SkillEntry,
+    pub(super) version: &'a VersionEntry,
+    pub(super) newest: &'a VersionEntry,
+    pub(super) asked_by: Vec<Asked>,
+    /// Numbers of the skills that it needs.
+    pub(super) needs: Vec<u32>,
 }
 
 /// `positions`: by skill number, the position chosen.
 fn assemble(
-    index: &Index,
     candidates: &Candidates<'_>,
     positions: &[Option<u32>],
 ) -> Result<Resolution, Conflict> {
-    let request = candidates.request;
-    let mut askers: Vec<Vec<Asked>> = vec![Vec::new(); positions.len()];
-    let mut ask = |wanted: &[SkillRef], by: &dyn Fn() -> Asker| {
-        for reference in wanted {
-            if let Some(number) = candidates.known(&reference.id) {
-                askers[number as usize].push(Asked {
-                    by: by(),
-                    requirement: reference.requirement.clone(),
-                });
-            }
+    let mut chosen = chosen(candidates, positions);
+    let mut order: Vec<usize> = (0..chosen.len()).filter(|n| chosen[*n].is_some()).collect();
+    order.sort_unstable_by_key(|n| chosen[*n].as_ref().map(|c| &c.skill.id));
+    refuse_changed_content(candidates.request, chosen.iter().flatten())?;
+    let warnings = super::warn::warnings(candidates.request, &chosen, &order);
+    let mut skills = Vec::with_capacity(order.len());
+    for Chosen {
+        skill,
+        version,
+        newest,
+        mut asked_by,
+        ..
+    } in order.into_iter().filter_map(|n| chosen[n].take())
+    {
+        // Not the order in which the solver came by them.
+        asked_by.sort_by(|a, b| a.by.cmp(&b.by));
+        let resolved = Resolved {
+            version: version.version.clone(),
+            digest: version.digest,
+            asked_by,
+            dependencies: distinct(&version.dependencies),
+            newest: newest.version.clone(),
+        };
+        skills.push((skill.id.clone(), resolved));
+    }
+    Ok(Resolution {
+        skills: skills.into_iter().collect(),
+        warnings,
+    })
+}
+
+/// By skill number, what was chosen and who asked for it.
+fn chosen<'a>(candidates: &Candidates<'a>, positions: &[Option<u32>]) -> Vec<Option<Chosen<'a>>> {
+    let pick = |(number, position): (u32, &Option<u32>)| {
+        let candidate = candidates.get(number);
+        let version = candidate.offered[(*position)? as usize];
+        let needs = version.dependencies.iter();
+        Some(Chosen {
+            skill: candidate.entry?,
+            version,
+            newest: candidate.newest().unwrap_or(version),
+            asked_by: Vec::new(),
+            needs: needs.filter_map(|n| candidates.known(&n.id)).collect(),
+        })
+    };
+    let mut chosen: Vec<Option<Chosen<'_>>> = (0u32..).zip(positions).map(pick).collect();
+    let mut ask = |number: u32, by: Asker, wanted: &SkillRef| {
+        if let Some(Some(asked)) = chosen.get_mut(number as usize) {
+            let requirement = wanted.requirement.clone();
+            asked.asked_by.push(Asked { by, requirement });
         }
     };
-    ask(request.skills, &|| Asker::from(request.agent));
-    let mut chosen: Vec<(&SkillId, usize, &VersionEntry, &Version)> = Vec::new();
+    for wanted in candidates.request.skills {
+        if let Some(number) = candidates.known(&wanted.id) {
+            ask(number, Asker::from(candidates.request.agent), wanted);
+        }
+    }
     for (number, position) in (0u32..).zip(positions) {
         let Some(position) = position else { continue };
         let candidate = candidates.get(number);
         let version = candidate.offered[*position as usize];
-        ask(&version.dependencies, &|| {
-            Asker::Skill(candidate.id.clone(), version.version.clone())
-        });
-        let newest = candidate.newest().unwrap_or(version);
-        chosen.push((candidate.id, number as usize, version, &newest.version));
+        for wanted in &version.dependencies {
+            if let Some(needed) = candidates.known(&wanted.id) {
+                let by = Asker::Skill(candidate.id.clone(), version.version.clone());
+                ask(needed, by, wanted);
+            }
+        }
     }
-    chosen.sort_unstable_by_key(|(id, ..)| *id);
-    let versions = || chosen.iter().map(|(id, _, version, _)| (*id, *version));
-    refuse_changed_content(request, versions())?;
-    let warnings = super::warn::warnings(index, request, versions());
-    let skills = chosen
-        .iter()
-        .map(|(id, number, version, newest)| {
-            let mut asked_by = std::mem::take(&mut askers[*number]);
-            // Not the order in which the solver came by them.
-            asked_by.sort_by(|a, b| a.by.cmp(&b.by));
-            let resolved = Resolved {
-                version: version.version.clone(),
-                digest: version.digest,
-                asked_by,
-                dependencies: distinct(&version.dependencies),
-                newest: (*newest).clone(),
-            };
-            ((*id).clone(), resolved)
-        })
-        .collect();
-    Ok(Resolution { skills, warnings })
+    chosen
 }
 
 fn distinct(references: &[SkillRef]) -> Vec<SkillId> {
@@ -217,26 +250,27 @@ fn distinct(references: &[SkillRef]) -> Vec<SkillId> {
 }
 
 /// A published version never changes: other content under a locked version is refused.
-fn refuse_changed_content<'a>(
+fn refuse_changed_content<'c, 'a: 'c>(
     request: &Request<'_>,
-    versions: impl Iterator<Item = (&'a SkillId, &'a VersionEntry)>,
+    chosen: impl Iterator<Item = &'c Chosen<'a>>,
 ) -> Result<(), Conflict> {
     let Some(lock) = request.lock else {
         return Ok(());
     };
-    let changed: Vec<ChangedContent> = versions
-        .filter(|(id, _)| !request.update.covers(id))
-        .filter_map(|(id, version)| {
-            let locked = lock.get(id)?;
+    let mut changed: Vec<ChangedContent> = chosen
+        .filter(|c| !request.update.covers(&c.skill.id))
+        .filter_map(|Chosen { skill, version, .. }| {
+            let locked = lock.get(&skill.id)?;
             let same = locked.version != version.version || locked.digest == version.digest;
             (!same).then(|| ChangedContent {
-                id: id.clone(),
+                id: skill.id.clone(),
                 version: version.version.clone(),
                 locked: locked.digest,
                 found: version.digest,
             })
         })
         .collect();
+    changed.sort_by(|a, b| a.id.cmp(&b.id));
     if changed.is_empty() {
         return Ok(());
     }

@@ -3,19 +3,17 @@
 //!
 //! Changes nothing; words only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::solve::{Asker, Request};
-use crate::{
-    ids::{Requirement, SkillId},
-    registry::index::{Index, VersionEntry},
-};
+use super::solve::{Asker, Chosen, Request};
+use crate::ids::{Requirement, SkillId};
 
-/// One sentence each, sorted by skill, circles last. `versions` is sorted by id.
-pub(super) fn warnings<'a>(
-    index: &Index,
+/// One sentence each, sorted by skill, circles last. `chosen` is by skill number, `order` are the
+/// numbers of those that were chosen, sorted by id.
+pub(super) fn warnings(
     request: &Request<'_>,
-    versions: impl Iterator<Item = (&'a SkillId, &'a VersionEntry)>,
+    chosen: &[Option<Chosen<'_>>],
+    order: &[usize],
 ) -> Vec<String> {
     let asker = Asker::from(request.agent);
     let bare: BTreeSet<&SkillId> = request
@@ -24,47 +22,41 @@ pub(super) fn warnings<'a>(
         .filter(|r| r.requirement == Requirement::Bare)
         .map(|r| &r.id)
         .collect();
-    let chosen: BTreeMap<&SkillId, &VersionEntry> = versions.collect();
     let mut warnings = Vec::new();
-    for (id, entry) in &chosen {
-        let version = &entry.version;
-        if bare.contains(*id) {
+    for one in order.iter().filter_map(|n| chosen[*n].as_ref()) {
+        let (id, version) = (&one.skill.id, &one.version.version);
+        if bare.contains(id) {
             warnings.push(format!(
                 "{asker} asks for {id} without a version and gets {version}; explicit versions are recommended: write \"{id}@{version}\", or \"{id}@latest\" to keep taking the newest"
             ));
         }
-        about_version(index, request, id, entry, &mut warnings);
+        about_version(request, one, &mut warnings);
     }
-    warnings.extend(circles(&chosen).into_iter().map(|circle| {
-        let path: Vec<&str> = circle.iter().map(|id| id.as_str()).collect();
+    warnings.extend(circles(chosen, order).into_iter().map(|circle| {
+        let ids = circle.iter().filter_map(|n| chosen[*n].as_ref());
+        let path: Vec<&str> = ids.map(|c| c.skill.id.as_str()).collect();
         format!("skills need each other in a circle: {}", path.join(" -> "))
     }));
     warnings
 }
 
-fn about_version(
-    index: &Index,
-    request: &Request<'_>,
-    id: &SkillId,
-    entry: &VersionEntry,
-    warnings: &mut Vec<String>,
-) {
-    let version = &entry.version;
-    if let Some(message) = &entry.deprecated {
+fn about_version(request: &Request<'_>, one: &Chosen<'_>, warnings: &mut Vec<String>) {
+    let (id, version) = (&one.skill.id, &one.version.version);
+    if let Some(message) = &one.version.deprecated {
         warnings.push(format!("{id}@{version} is deprecated: {message}"));
     }
-    if entry.yanked {
+    if one.version.yanked {
         warnings.push(format!(
             "{id}@{version} was yanked and is kept because skep.lock holds it; `skep update --skill {id}` looks for another"
         ));
     }
-    if index.skills.get(id).is_some_and(|skill| !skill.enabled) {
+    if !one.skill.enabled {
         warnings.push(format!(
             "{id} is disabled; {version} is kept because skep.lock holds it"
         ));
     }
     let locked = request.lock.and_then(|lock| lock.get(id));
-    if let Some(gone) = locked.filter(|l| index.version(id, &l.version).is_none()) {
+    if let Some(gone) = locked.filter(|l| !one.skill.versions.contains_key(&l.version)) {
         warnings.push(format!(
             "skep.lock holds {id}@{}, which is no longer in the registry; {version} takes its place",
             gone.version
@@ -72,38 +64,52 @@ fn about_version(
     }
 }
 
-/// Circles of dependencies, each as a path that ends where it begins. A skill is reported in one
-/// circle only: enough to find it, without counting every way round a knot.
-fn circles<'a>(chosen: &BTreeMap<&'a SkillId, &'a VersionEntry>) -> Vec<Vec<&'a SkillId>> {
-    let mut done: BTreeSet<&SkillId> = BTreeSet::new();
-    let mut reported: BTreeSet<&SkillId> = BTreeSet::new();
+/// Where the search for circles stands with a skill.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    New,
+    OnPath(usize),
+    Done,
+}
+
+/// Circles of dependencies, each as a path of numbers that ends where it begins. A skill is
+/// reported in one circle only: enough to find it, without counting every way round a knot.
+fn circles(chosen: &[Option<Chosen<'_>>], order: &[usize]) -> Vec<Vec<usize>> {
+    let needed = |number: usize, next: usize| {
+        let needs = chosen[number].as_ref().map(|c| &c.needs)?;
+        needs.get(next).map(|n| *n as usize)
+    };
+    let mut marks = vec![Mark::New; chosen.len()];
+    let mut reported = vec![false; chosen.len()];
     let mut found = Vec::new();
-    for start in chosen.keys() {
+    for start in order {
         // Depth first with a stack of our own: chains may be thousands long.
-        let mut path: Vec<(&'a SkillId, usize)> = Vec::new();
-        let mut on_path: BTreeMap<&SkillId, usize> = BTreeMap::new();
-        if !done.contains(*start) {
-            on_path.insert(start, 0);
-            path.push((start, 0));
+        let mut path: Vec<(usize, usize)> = Vec::new();
+        if marks[*start] == Mark::New {
+            marks[*start] = Mark::OnPath(0);
+            path.push((*start, 0));
         }
-        while let Some((id, next)) = path.last_mut() {
-            let Some(needed) = chosen.get(*id).and_then(|v| v.dependencies.get(*next)) else {
-                on_path.remove(*id);
-                done.insert(id);
+        while let Some((number, next)) = path.last_mut() {
+            let Some(needed) = needed(*number, *next) else {
+                marks[*number] = Mark::Done;
                 path.pop();
                 continue;
             };
             *next += 1;
-            if let Some(from) = on_path.get(&needed.id) {
-                let mut circle: Vec<&SkillId> = path[*from..].iter().map(|(id, _)| *id).collect();
-                if circle.iter().all(|id| !reported.contains(id)) {
-                    reported.extend(circle.iter().copied());
-                    circle.push(&needed.id);
-                    found.push(circle);
+            match marks[needed] {
+                Mark::Done => {}
+                Mark::New => {
+                    marks[needed] = Mark::OnPath(path.len());
+                    path.push((needed, 0));
                 }
-            } else if !done.contains(&needed.id) {
-                on_path.insert(&needed.id, path.len());
-                path.push((&needed.id, 0));
+                Mark::OnPath(from) => {
+                    let mut circle: Vec<usize> = path[from..].iter().map(|(n, _)| *n).collect();
+                    if circle.iter().all(|n| !reported[*n]) {
+                        circle.iter().for_each(|n| reported[*n] = true);
+                        circle.push(needed);
+                        found.push(circle);
+                    }
+                }
             }
         }
     }
