@@ -45,7 +45,11 @@ fn needs(i: usize) -> Vec<usize> {
 
 fn entry(i: usize) -> SkillEntry {
     let references = |minor: u64| -> Vec<SkillRef> {
-        let wanted = if minor.is_multiple_of(2) { "^1" } else { ">=1.1.0" };
+        let wanted = if minor.is_multiple_of(2) {
+            "^1"
+        } else {
+            ">=1.1.0"
+        };
         let all = needs(i).into_iter();
         all.map(|n| format!("{}@{wanted}", id(n)).parse().unwrap())
             .collect()

@@ -40,8 +40,8 @@ pub(super) struct Candidate<'a> {
     pub(super) entry: Option<&'a SkillEntry>,
     /// Versions that may be chosen, oldest first; the solver's versions are positions in it.
     pub(super) offered: Vec<&'a VersionEntry>,
-    /// Positions in `offered`, the most wanted first.
-    order: Vec<u32>,
+    /// Positions in `offered`, the most wanted first; none: newest first.
+    order: Option<Vec<u32>>,
     /// Decided the earlier the higher: named in an update, then locked, then the rest.
     class: u8,
 }
@@ -159,13 +159,13 @@ impl<'a> Candidates<'a> {
             Trust::Pending if !own => return Some(Withheld::Pending(skill.owner.clone())),
             Trust::Pending | Trust::Trusted | Trust::Approved => {}
         }
-        if self.keeps(self.locked(&skill.id), &skill.id, version) {
-            None
-        } else if !skill.enabled {
-            Some(Withheld::Disabled)
-        } else {
-            version.yanked.then_some(Withheld::Yanked)
-        }
+        let why = match (skill.enabled, version.yanked) {
+            (true, false) => return None,
+            (true, true) => Withheld::Yanked,
+            (false, _) => Withheld::Disabled,
+        };
+        let kept = self.keeps(self.locked(&skill.id), &skill.id, version);
+        (!kept).then_some(why)
     }
 
     fn locked(&self, id: &SkillId) -> Option<&'a Locked> {
@@ -183,18 +183,21 @@ impl<'a> Candidates<'a> {
 
     fn candidate(&self, id: &'a SkillId) -> Candidate<'a> {
         let entry = self.index.skills.get(id);
-        let offered: Vec<_> = entry
-            .into_iter()
-            .flat_map(|skill| skill.versions.values().map(move |v| (skill, v)))
-            .filter(|(skill, version)| self.withheld(skill, version).is_none())
-            .map(|(_, version)| version)
-            .collect();
+        let mut offered = Vec::with_capacity(entry.map_or(0, |skill| skill.versions.len()));
+        for (skill, version) in entry
+            .iter()
+            .flat_map(|s| s.versions.values().map(move |v| (s, v)))
+        {
+            if self.withheld(skill, version).is_none() {
+                offered.push(version);
+            }
+        }
         let locked = self.locked(id);
         let updated = self.request.update.covers(id);
         let enabled = entry.is_some_and(|skill| skill.enabled);
-        let mut order: Vec<u32> = (0u32..).take(offered.len()).collect();
-        order.reverse();
-        if locked.is_some() {
+        let order = locked.is_some().then(|| {
+            let mut order: Vec<u32> = (0u32..).take(offered.len()).collect();
+            order.reverse();
             order.sort_by_key(|position| {
                 let version = offered[*position as usize];
                 let kept = self.keeps(locked, id, version);
@@ -202,7 +205,8 @@ impl<'a> Candidates<'a> {
                 let last_resort = updated && kept && (version.yanked || !enabled);
                 (!kept || updated, last_resort)
             });
-        }
+            order
+        });
         let class = match &self.request.update {
             Update::Only(ids) if ids.contains(id) => 2,
             _ if !updated && locked.is_some() => 1,
@@ -258,8 +262,13 @@ impl DependencyProvider for Candidates<'_> {
             return Ok(Some(0));
         }
         let known = self.known.borrow();
-        let mut order = known.candidates[*package as usize].order.iter();
-        Ok(order.find(|position| range.contains(position)).copied())
+        let candidate = &known.candidates[*package as usize];
+        let wanted = |position: &u32| range.contains(position);
+        if let Some(order) = &candidate.order {
+            return Ok(order.iter().copied().find(wanted));
+        }
+        let count = u32::try_from(candidate.offered.len()).unwrap_or(ROOT);
+        Ok((0..count).rev().find(wanted))
     }
 
     fn get_dependencies(

@@ -3,7 +3,11 @@
 //! One version of a skill per agent. Locked versions win unless an update was asked for or the
 //! references no longer admit them. Skills may need each other in a circle; that only warns.
 
-use std::{collections::BTreeMap, collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    ops::Range,
+};
 
 use pubgrub::PubGrubError;
 use semver::Version;
@@ -159,8 +163,38 @@ pub(super) struct Chosen<'a> {
     pub(super) version: &'a VersionEntry,
     pub(super) newest: &'a VersionEntry,
     pub(super) asked_by: Vec<Asked>,
-    /// Numbers of the skills that it needs.
-    pub(super) needs: Vec<u32>,
+    /// Where in `Picked::needs` the numbers of the skills that it needs are.
+    needs: Range<usize>,
+}
+
+/// Every version chosen, by skill number.
+pub(super) struct Picked<'a> {
+    pub(super) chosen: Vec<Option<Chosen<'a>>>,
+    /// In one piece: thousands of short lists cost more than all the rest of a walk.
+    needs: Vec<u32>,
+}
+
+impl<'a> Picked<'a> {
+    pub(super) fn get(&self, number: usize) -> Option<&Chosen<'a>> {
+        self.chosen.get(number)?.as_ref()
+    }
+
+    /// Where the numbers of the skills that one needs are, for `needed`.
+    pub(super) fn needs(&self, number: usize) -> Range<usize> {
+        self.get(number).map_or(0..0, |c| c.needs.clone())
+    }
+
+    /// The number at one place.
+    pub(super) fn needed(&self, place: usize) -> usize {
+        self.needs[place] as usize
+    }
+
+    fn ask(&mut self, number: u32, by: Asker, wanted: &SkillRef) {
+        if let Some(Some(asked)) = self.chosen.get_mut(number as usize) {
+            let requirement = wanted.requirement.clone();
+            asked.asked_by.push(Asked { by, requirement });
+        }
+    }
 }
 
 /// `positions`: by skill number, the position chosen.
@@ -168,11 +202,12 @@ fn assemble(
     candidates: &Candidates<'_>,
     positions: &[Option<u32>],
 ) -> Result<Resolution, Conflict> {
-    let mut chosen = chosen(candidates, positions);
-    let mut order: Vec<usize> = (0..chosen.len()).filter(|n| chosen[*n].is_some()).collect();
-    order.sort_unstable_by_key(|n| chosen[*n].as_ref().map(|c| &c.skill.id));
-    refuse_changed_content(candidates.request, chosen.iter().flatten())?;
-    let warnings = super::warn::warnings(candidates.request, &chosen, &order);
+    let mut picked = pick(candidates, positions);
+    let numbers = 0..picked.chosen.len();
+    let mut order: Vec<usize> = numbers.filter(|n| picked.get(*n).is_some()).collect();
+    order.sort_unstable_by_key(|n| picked.get(*n).map(|c| &c.skill.id));
+    refuse_changed_content(candidates.request, picked.chosen.iter().flatten())?;
+    let warnings = super::warn::warnings(candidates.request, &picked, &order);
     let mut skills = Vec::with_capacity(order.len());
     for Chosen {
         skill,
@@ -180,7 +215,7 @@ fn assemble(
         newest,
         mut asked_by,
         ..
-    } in order.into_iter().filter_map(|n| chosen[n].take())
+    } in order.into_iter().filter_map(|n| picked.chosen[n].take())
     {
         // Not the order in which the solver came by them.
         asked_by.sort_by(|a, b| a.by.cmp(&b.by));
@@ -199,44 +234,46 @@ fn assemble(
     })
 }
 
-/// By skill number, what was chosen and who asked for it.
-fn chosen<'a>(candidates: &Candidates<'a>, positions: &[Option<u32>]) -> Vec<Option<Chosen<'a>>> {
-    let pick = |(number, position): (u32, &Option<u32>)| {
-        let candidate = candidates.get(number);
-        let version = candidate.offered[(*position)? as usize];
-        let needs = version.dependencies.iter();
-        Some(Chosen {
-            skill: candidate.entry?,
-            version,
-            newest: candidate.newest().unwrap_or(version),
-            asked_by: Vec::new(),
-            needs: needs.filter_map(|n| candidates.known(&n.id)).collect(),
-        })
+/// What was chosen and who asked for it.
+fn pick<'a>(candidates: &Candidates<'a>, positions: &[Option<u32>]) -> Picked<'a> {
+    let mut picked = Picked {
+        chosen: Vec::with_capacity(positions.len()),
+        needs: Vec::with_capacity(positions.len()),
     };
-    let mut chosen: Vec<Option<Chosen<'_>>> = (0u32..).zip(positions).map(pick).collect();
-    let mut ask = |number: u32, by: Asker, wanted: &SkillRef| {
-        if let Some(Some(asked)) = chosen.get_mut(number as usize) {
-            let requirement = wanted.requirement.clone();
-            asked.asked_by.push(Asked { by, requirement });
-        }
-    };
+    for (number, position) in (0u32..).zip(positions) {
+        let chosen = position.and_then(|position| {
+            let candidate = candidates.get(number);
+            let version = candidate.offered[position as usize];
+            let start = picked.needs.len();
+            let numbers = version.dependencies.iter();
+            let numbers = numbers.filter_map(|n| candidates.known(&n.id));
+            picked.needs.extend(numbers);
+            Some(Chosen {
+                skill: candidate.entry?,
+                version,
+                newest: candidate.newest().unwrap_or(version),
+                asked_by: Vec::new(),
+                needs: start..picked.needs.len(),
+            })
+        });
+        picked.chosen.push(chosen);
+    }
     for wanted in candidates.request.skills {
         if let Some(number) = candidates.known(&wanted.id) {
-            ask(number, Asker::from(candidates.request.agent), wanted);
+            picked.ask(number, Asker::from(candidates.request.agent), wanted);
         }
     }
-    for (number, position) in (0u32..).zip(positions) {
-        let Some(position) = position else { continue };
-        let candidate = candidates.get(number);
-        let version = candidate.offered[*position as usize];
-        for wanted in &version.dependencies {
-            if let Some(needed) = candidates.known(&wanted.id) {
-                let by = Asker::Skill(candidate.id.clone(), version.version.clone());
-                ask(needed, by, wanted);
-            }
+    for number in 0..picked.chosen.len() {
+        let Some(Chosen { skill, version, .. }) = picked.get(number) else {
+            continue;
+        };
+        let (skill, version) = (*skill, *version);
+        for (wanted, place) in version.dependencies.iter().zip(picked.needs(number)) {
+            let by = Asker::Skill(skill.id.clone(), version.version.clone());
+            picked.ask(picked.needs[place], by, wanted);
         }
     }
-    chosen
+    picked
 }
 
 fn distinct(references: &[SkillRef]) -> Vec<SkillId> {

@@ -3,18 +3,14 @@
 //!
 //! Changes nothing; words only.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
-use super::solve::{Asker, Chosen, Request};
+use super::solve::{Asker, Chosen, Picked, Request};
 use crate::ids::{Requirement, SkillId};
 
-/// One sentence each, sorted by skill, circles last. `chosen` is by skill number, `order` are the
-/// numbers of those that were chosen, sorted by id.
-pub(super) fn warnings(
-    request: &Request<'_>,
-    chosen: &[Option<Chosen<'_>>],
-    order: &[usize],
-) -> Vec<String> {
+/// One sentence each, sorted by skill, circles last. `order`: the numbers of what was
+/// picked, sorted by id.
+pub(super) fn warnings(request: &Request<'_>, picked: &Picked<'_>, order: &[usize]) -> Vec<String> {
     let asker = Asker::from(request.agent);
     let bare: BTreeSet<&SkillId> = request
         .skills
@@ -23,7 +19,7 @@ pub(super) fn warnings(
         .map(|r| &r.id)
         .collect();
     let mut warnings = Vec::new();
-    for one in order.iter().filter_map(|n| chosen[*n].as_ref()) {
+    for one in order.iter().filter_map(|n| picked.get(*n)) {
         let (id, version) = (&one.skill.id, &one.version.version);
         if bare.contains(id) {
             warnings.push(format!(
@@ -32,8 +28,8 @@ pub(super) fn warnings(
         }
         about_version(request, one, &mut warnings);
     }
-    warnings.extend(circles(chosen, order).into_iter().map(|circle| {
-        let ids = circle.iter().filter_map(|n| chosen[*n].as_ref());
+    warnings.extend(circles(picked, order).into_iter().map(|circle| {
+        let ids = circle.iter().filter_map(|n| picked.get(*n));
         let path: Vec<&str> = ids.map(|c| c.skill.id.as_str()).collect();
         format!("skills need each other in a circle: {}", path.join(" -> "))
     }));
@@ -74,33 +70,29 @@ enum Mark {
 
 /// Circles of dependencies, each as a path of numbers that ends where it begins. A skill is
 /// reported in one circle only: enough to find it, without counting every way round a knot.
-fn circles(chosen: &[Option<Chosen<'_>>], order: &[usize]) -> Vec<Vec<usize>> {
-    let needed = |number: usize, next: usize| {
-        let needs = chosen[number].as_ref().map(|c| &c.needs)?;
-        needs.get(next).map(|n| *n as usize)
-    };
-    let mut marks = vec![Mark::New; chosen.len()];
-    let mut reported = vec![false; chosen.len()];
+fn circles(picked: &Picked<'_>, order: &[usize]) -> Vec<Vec<usize>> {
+    let mut marks = vec![Mark::New; picked.chosen.len()];
+    let mut reported = vec![false; picked.chosen.len()];
     let mut found = Vec::new();
     for start in order {
         // Depth first with a stack of our own: chains may be thousands long.
-        let mut path: Vec<(usize, usize)> = Vec::new();
+        let mut path: Vec<(usize, Range<usize>)> = Vec::new();
         if marks[*start] == Mark::New {
             marks[*start] = Mark::OnPath(0);
-            path.push((*start, 0));
+            path.push((*start, picked.needs(*start)));
         }
-        while let Some((number, next)) = path.last_mut() {
-            let Some(needed) = needed(*number, *next) else {
+        while let Some((number, places)) = path.last_mut() {
+            let Some(place) = places.next() else {
                 marks[*number] = Mark::Done;
                 path.pop();
                 continue;
             };
-            *next += 1;
+            let needed = picked.needed(place);
             match marks[needed] {
                 Mark::Done => {}
                 Mark::New => {
                     marks[needed] = Mark::OnPath(path.len());
-                    path.push((needed, 0));
+                    path.push((needed, picked.needs(needed)));
                 }
                 Mark::OnPath(from) => {
                     let mut circle: Vec<usize> = path[from..].iter().map(|(n, _)| *n).collect();
