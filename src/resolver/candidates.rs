@@ -44,6 +44,8 @@ pub(super) struct Candidate<'a> {
     order: Option<Vec<u32>>,
     /// Decided the earlier the higher: named in an update, then locked, then the rest.
     class: u8,
+    /// What was admitted before: many ask for a popular skill, in few ways.
+    admitted: RefCell<Vec<(&'a Requirement, Positions)>>,
 }
 
 /// The solver's view of index, lock and request.
@@ -119,6 +121,21 @@ impl<'a> Candidates<'a> {
             return self.request.skills;
         }
         &self.get(number).offered[position as usize].dependencies
+    }
+
+    /// As `admitted`, remembered.
+    fn admitted_again(&self, number: u32, wanted: &'a SkillRef) -> Positions {
+        let known = self.known.borrow();
+        let candidate = &known.candidates[number as usize];
+        let mut before = candidate.admitted.borrow_mut();
+        if let Some((_, set)) = before.iter().find(|(r, _)| **r == wanted.requirement) {
+            return set.clone();
+        }
+        let set = self.admitted(candidate, wanted);
+        if before.len() < 8 {
+            before.push((&wanted.requirement, set.clone()));
+        }
+        set
     }
 
     /// The offered versions that a reference admits.
@@ -218,6 +235,7 @@ impl<'a> Candidates<'a> {
             offered,
             order,
             class,
+            admitted: RefCell::default(),
         }
     }
 }
@@ -276,10 +294,11 @@ impl DependencyProvider for Candidates<'_> {
         package: &u32,
         version: &u32,
     ) -> Result<Dependencies<u32, Positions, &'static str>, Infallible> {
-        let mut needs = Vec::new();
-        for wanted in self.wants(*package, *version) {
+        let wanted = self.wants(*package, *version);
+        let mut needs = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
             let number = self.number(&wanted.id);
-            let admitted = self.admitted(&self.get(number), wanted);
+            let admitted = self.admitted_again(number, wanted);
             if number != *package {
                 needs.push((number, admitted));
             } else if !admitted.contains(version) {
