@@ -115,4 +115,15 @@ impl Index {
     pub fn version(&self, id: &SkillId, version: &Version) -> Option<&VersionEntry> {
         self.skills.get(id)?.versions.get(version)
     }
+
+    /// The id most like a text that is none of them, for "did you mean"; none when nothing is close.
+    #[must_use]
+    pub fn nearest(&self, id: &str) -> Option<&SkillId> {
+        let close = |known: &SkillId| strsim::jaro_winkler(id, known.as_str());
+        let best = self.skills.keys().max_by(|a, b| {
+            let order = close(a).total_cmp(&close(b));
+            order.then_with(|| b.cmp(a))
+        });
+        best.filter(|known| close(known) >= 0.8)
+    }
 }
