@@ -1,5 +1,16 @@
 //! The registry: which skills and versions exist, and their immutable bytes.
 //!
-//! `index` is pure; `store` alone touches the file system.
+//! `index`, `listing` and `names` are pure. Bytes come in through `safe_copy` (never trusting a
+//! folder twice) and stay in `store`; `file` is a view for people and other programs.
 
+mod beneath;
+pub mod builtin;
+pub mod file;
 pub mod index;
+pub mod listing;
+pub mod names;
+mod rejection;
+pub mod safe_copy;
+pub mod sources;
+pub mod staging;
+pub mod store;
