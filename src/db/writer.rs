@@ -73,6 +73,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
             && thread.join().is_err()
         {
             tracing::error!("the database writer panicked");

@@ -210,6 +210,7 @@ impl Store {
                 }
                 // The altered entry takes the copy's place and goes with it.
                 tracing::warn!(%digest, "a store entry was altered; it is replaced");
+                fs::set_permissions(&at, Permissions::from_mode(0o755)).map_err(failed())?;
                 renameat_with(CWD, staged.path(), CWD, &at, RenameFlags::EXCHANGE)
                     .map_err(|e| failed()(e.into()))?;
             }
