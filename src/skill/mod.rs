@@ -2,4 +2,21 @@
 //!
 //! Everything here is pure: it works on bytes and listings that somebody else read.
 
+pub mod check;
+pub mod digest;
+mod draft;
+mod fields;
+pub mod generate;
+pub mod load;
+mod manifest;
 pub mod model;
+mod repair;
+mod skill_md;
+pub mod source;
+pub mod strict;
+pub mod unavailable;
+pub mod vars;
+mod yaml;
+
+#[cfg(test)]
+mod tests;

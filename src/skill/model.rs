@@ -26,7 +26,7 @@ pub enum Shape {
 pub struct Skill {
     /// Unique id; equals the folder's name for SKILL.md skills.
     pub id: SkillId,
-    /// Name for people (a manifest's `name`; a SKILL.md's is its id).
+    /// Name for people (a manifest's or SKILL.md's `name`, else the id).
     pub name: String,
     /// `0.0.0` when the source states none (a SKILL.md without `version`).
     pub version: Version,

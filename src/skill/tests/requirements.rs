@@ -1,0 +1,83 @@
+//! What makes a skill unavailable, and commands with placeholders.
+
+use std::collections::BTreeMap;
+
+use crate::skill::{
+    fields::{placeholders, split_command},
+    unavailable::{Needs, unavailable},
+    vars::{Found, expand},
+};
+
+type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+
+fn needs(list: &[Row<'_>]) -> BTreeMap<crate::ids::SkillId, Needs> {
+    let owned = |l: &[&str]| l.iter().map(|s| (*s).to_owned()).collect();
+    list.iter()
+        .map(|(id, env, binaries, skills)| {
+            let needs = Needs {
+                env: owned(env),
+                binaries: owned(binaries),
+                skills: skills.iter().map(|s| s.parse().unwrap()).collect(),
+            };
+            (id.parse().unwrap(), needs)
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_missing_is_named_and_passed_on_to_all_who_need_it() {
+    let needs = needs(&[
+        ("a", &["X", "Y"], &["node", "npx"], &[]),
+        ("b", &[], &[], &["a"]),
+        ("c", &[], &[], &["b", "gone"]),
+        ("d", &["Y"], &["node"], &[]),
+        ("loop-1", &[], &[], &["loop-2"]),
+        ("loop-2", &[], &[], &["loop-1", "d"]),
+    ]);
+    let got = unavailable(&needs, |e| e == "Y", |b| b == "node");
+    let got: Vec<(&str, Vec<&str>)> = got
+        .iter()
+        .map(|(id, m)| (id.as_str(), m.iter().map(String::as_str).collect()))
+        .collect();
+    assert_eq!(
+        got,
+        [
+            ("a", vec!["env:X", "binary:npx"]),
+            ("b", vec!["skill:a"]),
+            ("c", vec!["skill:b", "skill:gone"]),
+        ]
+    );
+}
+
+#[test]
+fn a_command_is_split_like_a_shell_would_without_expanding_anything() {
+    let split = |s| split_command(s).unwrap();
+    assert_eq!(split("npx -y  pkg"), ["npx", "-y", "pkg"]);
+    assert_eq!(
+        split(r#"a 'b "c' "d \"e\" \n" f\ g '' $HOME *"#),
+        ["a", "b \"c", "d \"e\" \\n", "f g", "", "$HOME", "*"]
+    );
+    assert_eq!(split("  "), Vec::<String>::new());
+    for open in ["'a", "\"a", "a\\", "\"a\\"] {
+        assert_eq!(split_command(open), None, "{open}");
+    }
+}
+
+#[test]
+fn placeholders_of_a_server_take_variables_then_the_environment() {
+    assert_eq!(placeholders("${A}-${B_1}${no-name}${}${C"), ["A", "B_1"]);
+    let found = Found {
+        value: "${B}".into(),
+        secret: true,
+    };
+    let values = BTreeMap::from([("A".to_owned(), found)]);
+    let env = |n: &str| (n == "B").then(|| "b".to_owned());
+    assert_eq!(
+        expand("x${A}y${B}$${-}${", &values, env).unwrap(),
+        "x${B}yb$${-}${"
+    );
+    assert_eq!(
+        expand("${A}${N}${M}", &values, env).unwrap_err(),
+        ["N", "M"]
+    );
+}

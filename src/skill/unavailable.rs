@@ -1,0 +1,76 @@
+//! Which skills of an agent cannot be used, and why (systems.md C2).
+//!
+//! Judges what it is told is there; looks nothing up itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::Skill;
+use crate::ids::SkillId;
+
+/// What a skill needs to be available.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Environment variables (`requires.env`, and what `vars` and `mcp.env` left unresolved).
+    pub env: Vec<String>,
+    /// Programs on the container's PATH.
+    pub binaries: Vec<String>,
+    /// Other skills.
+    pub skills: Vec<SkillId>,
+}
+
+impl Needs {
+    /// What a skill declares.
+    #[must_use]
+    pub fn of(skill: &Skill) -> Self {
+        Self {
+            env: skill.required_env.iter().map(ToString::to_string).collect(),
+            binaries: skill.binaries.clone(),
+            skills: skill.dependencies.iter().map(|d| d.id.clone()).collect(),
+        }
+    }
+}
+
+/// The unavailable ones of an agent's skills, each with what it misses: `env:X`, `binary:Y`, `skill:Z`.
+///
+/// A skill that needs an absent or unavailable one is unavailable too. Skills that need each other and
+/// miss nothing else are available.
+pub fn unavailable(
+    needs: &BTreeMap<SkillId, Needs>,
+    env: impl Fn(&str) -> bool,
+    binary: impl Fn(&str) -> bool,
+) -> BTreeMap<SkillId, Vec<String>> {
+    let lacks = |n: &Needs| n.env.iter().any(|e| !env(e)) || n.binaries.iter().any(|b| !binary(b));
+    let mut marked: BTreeSet<&SkillId> = needs
+        .iter()
+        .filter(|(_, n)| lacks(n))
+        .map(|(id, _)| id)
+        .collect();
+    // Each round marks the skills that need an absent or marked one, until a round marks nothing new.
+    loop {
+        let before = marked.len();
+        for (id, n) in needs {
+            let gone = |other: &SkillId| !needs.contains_key(other) || marked.contains(other);
+            if n.skills.iter().any(gone) {
+                marked.insert(id);
+            }
+        }
+        if marked.len() == before {
+            break;
+        }
+    }
+    let reasons = |n: &Needs| {
+        let env = n.env.iter().filter(|e| !env(e)).map(|e| format!("env:{e}"));
+        let programs = n.binaries.iter().filter(|b| !binary(b));
+        let skills = n
+            .skills
+            .iter()
+            .filter(|s| !needs.contains_key(*s) || marked.contains(s));
+        env.chain(programs.map(|b| format!("binary:{b}")))
+            .chain(skills.map(|s| format!("skill:{s}")))
+            .collect()
+    };
+    marked
+        .iter()
+        .filter_map(|id| Some(((*id).clone(), reasons(needs.get(*id)?))))
+        .collect()
+}
