@@ -90,7 +90,7 @@ mod tests {
         );
         for (folder, staged) in staged {
             let folder = safe_copy::fingerprint(&base, Path::new(folder), &policy).unwrap();
-            assert_eq!(staged.listing(), &folder);
+            assert_eq!(staged.source(), &folder);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The registry: which skills and versions exist, and their immutable bytes.
 //!
-//! `index`, `listing` and `names` are pure. Bytes come in through `safe_copy` (never trusting a
+//! `index` and `names` are pure. Bytes come in through `safe_copy` (never trusting a
 //! folder twice) and stay in `store`; `file` is a view for people and other programs.
 
 mod beneath;
 pub mod builtin;
 pub mod file;
 pub mod index;
-pub mod listing;
+mod intake;
 pub mod names;
 mod rejection;
 pub mod safe_copy;

@@ -10,17 +10,6 @@ pub const MAX_PATH: usize = 1024;
 /// Bytes of one name (NAME_MAX of Linux file systems).
 pub const MAX_NAME: usize = 255;
 
-/// Left out of every skill wherever they stand.
-const LEFT_OUT_ANYWHERE: [&[u8]; 2] = [b".git", b".DS_Store"];
-/// Left out at the top of a skill: local values of variables, and our own note to the author.
-const LEFT_OUT_ON_TOP: [&[u8]; 2] = [b"vars.json", b".skep-errors.md"];
-
-/// Whether `name`, found at the top of the folder or below it, is no part of the skill.
-#[must_use]
-pub fn is_left_out(name: &[u8], on_top: bool) -> bool {
-    LEFT_OUT_ANYWHERE.contains(&name) || (on_top && LEFT_OUT_ON_TOP.contains(&name))
-}
-
 /// Characters that change how text around them is shown.
 fn deceives(c: char) -> bool {
     c.is_control()
@@ -129,12 +118,5 @@ mod tests {
             assert!(check_path(bad).is_err(), "{bad}");
         }
         assert!(check_path("scripts/lib/a.ts").is_ok());
-    }
-
-    #[test]
-    fn local_values_are_left_out_only_on_top() {
-        assert!(is_left_out(b"vars.json", true));
-        assert!(!is_left_out(b"vars.json", false));
-        assert!(is_left_out(b".git", false));
     }
 }

@@ -6,11 +6,8 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write},
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, fs::MetadataExt},
-    },
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::Path,
 };
 
@@ -18,16 +15,22 @@ use rustix::{
     fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat2},
     io::Errno,
 };
-use sha2::{Digest as _, Sha256};
 
 pub use super::rejection::CopyError;
 use super::{
     beneath::{beneath, look, refusal, reopen, strict},
-    listing::{FileInfo, Listing},
-    names::{check_name, check_path, escape, is_left_out},
+    intake::{Stopped, Taken, state, take},
+    names::{check_name, check_path, escape},
     staging::{Laying, Staged},
 };
-use crate::{config::model::SkillLimits, error::Fault};
+use crate::{
+    config::model::SkillLimits,
+    error::Fault,
+    skill::{
+        digest::excluded,
+        source::{MANIFEST, SKILL_MD, Source},
+    },
+};
 
 /// Faults that one answer names; further ones are counted.
 const MAX_FAULTS: usize = 50;
@@ -39,7 +42,7 @@ pub enum Origin {
     Operator,
     /// An agent: no links of either kind.
     Agent,
-    /// The store itself: hard links are how views are laid, and nothing is left out.
+    /// The store itself: hard links are how views are laid, and what is never stored is a fault.
     Store,
 }
 
@@ -57,7 +60,7 @@ pub struct Policy {
 ///
 /// # Errors
 /// As for [`copy`].
-pub fn fingerprint(base: &Path, inner: &Path, policy: &Policy) -> Result<Listing, CopyError> {
+pub fn fingerprint(base: &Path, inner: &Path, policy: &Policy) -> Result<Source, CopyError> {
     Walk::run(base, inner, policy, None)
 }
 
@@ -73,8 +76,8 @@ pub fn copy(
 ) -> Result<Staged, CopyError> {
     let failed = |e| CopyError::io(format!("cannot lay a copy in {}", staging.display()), e);
     let mut laying = Laying::create(staging).map_err(failed)?;
-    let listing = Walk::run(base, inner, policy, Some(&mut laying))?;
-    laying.seal(listing).map_err(failed)
+    let source = Walk::run(base, inner, policy, Some(&mut laying))?;
+    laying.seal(source).map_err(failed)
 }
 
 /// One pass over one folder.
@@ -82,7 +85,7 @@ struct Walk<'a> {
     root: OwnedFd,
     policy: &'a Policy,
     copy: Option<&'a mut Laying>,
-    listing: Listing,
+    source: Source,
     files: u64,
     folders: u64,
     total: u64,
@@ -99,7 +102,7 @@ impl<'a> Walk<'a> {
         inner: &Path,
         policy: &'a Policy,
         copy: Option<&'a mut Laying>,
-    ) -> Result<Listing, CopyError> {
+    ) -> Result<Source, CopyError> {
         let shown = escape(base.join(inner).as_os_str().as_bytes());
         let shown = shown.strip_suffix("/.").unwrap_or(&shown).to_owned();
         let root = open_root(base, inner, policy.origin, &shown)?;
@@ -107,7 +110,10 @@ impl<'a> Walk<'a> {
             root,
             policy,
             copy,
-            listing: Listing::default(),
+            source: Source {
+                folder: folder_name(base, inner),
+                ..Source::default()
+            },
             files: 0,
             folders: 0,
             total: 0,
@@ -118,7 +124,7 @@ impl<'a> Walk<'a> {
         };
         walk.folder("", 0)?;
         if walk.faults.is_empty() {
-            return Ok(walk.listing);
+            return Ok(walk.source);
         }
         Err(CopyError::Rejected {
             folder: shown,
@@ -147,7 +153,7 @@ impl<'a> Walk<'a> {
 
     /// One folder, and through it all that is below. `path` is empty for the top.
     fn folder(&mut self, path: &str, depth: usize) -> Result<(), CopyError> {
-        let names = match self.names(path, depth == 0) {
+        let names = match self.names(path) {
             Ok(names) => names,
             Err(e) => {
                 self.open_failed(path, e)?;
@@ -158,30 +164,23 @@ impl<'a> Walk<'a> {
             if self.full {
                 break;
             }
-            let full = [
-                path.as_bytes(),
-                if path.is_empty() { b"" } else { b"/" },
-                &name,
-            ]
-            .concat();
             let checked = check_name(&name).and_then(|name| {
-                let full = if path.is_empty() {
-                    name.to_owned()
-                } else {
-                    format!("{path}/{name}")
-                };
+                let full = join(path, name);
                 check_path(&full).map(|()| full)
             });
             match checked {
                 Ok(full) => self.entry(&full, depth)?,
-                Err(rule) => self.fault(&full, rule),
+                Err(rule) => self.fault(
+                    &[path.as_bytes(), b"/", &name].concat()[usize::from(path.is_empty())..],
+                    rule,
+                ),
             }
         }
         Ok(())
     }
 
     /// The names in a folder, sorted; stops at the cap, whatever the folder holds.
-    fn names(&mut self, path: &str, on_top: bool) -> Result<Vec<Vec<u8>>, Errno> {
+    fn names(&mut self, path: &str) -> Result<Vec<Vec<u8>>, Errno> {
         let looked_at = self.open(path, OFlags::DIRECTORY)?;
         let mut dir = Dir::new(reopen(&looked_at, OFlags::DIRECTORY)?)?;
         let known = self.files + self.folders;
@@ -195,7 +194,7 @@ impl<'a> Walk<'a> {
         while let Some(entry) = dir.read() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || self.left_out(name, on_top) {
+            if matches!(name, b"." | b"..") || self.left_out(path, name) {
                 continue;
             }
             if names.len() as u64 >= cap {
@@ -208,8 +207,10 @@ impl<'a> Walk<'a> {
         Ok(names)
     }
 
-    fn left_out(&self, name: &[u8], on_top: bool) -> bool {
-        self.policy.origin != Origin::Store && is_left_out(name, on_top)
+    /// Whether a name is no part of the skill, so that it is not even looked at.
+    fn left_out(&self, path: &str, name: &[u8]) -> bool {
+        self.policy.origin != Origin::Store
+            && std::str::from_utf8(name).is_ok_and(|name| excluded(&join(path, name)))
     }
 
     fn too_many(&mut self, path: &str) {
@@ -298,7 +299,10 @@ impl<'a> Walk<'a> {
         looked_at: &File,
         meta: &std::fs::Metadata,
     ) -> Result<(), CopyError> {
-        if let Some(refusal) = refusal(meta, self.policy.origin) {
+        let origin = self.policy.origin;
+        let out_of_place =
+            (origin == Origin::Store && excluded(path)).then_some("does not belong into the store");
+        if let Some(refusal) = out_of_place.or_else(|| refusal(meta, origin)) {
             self.fault(path.as_bytes(), refusal);
             return Ok(());
         }
@@ -308,31 +312,51 @@ impl<'a> Walk<'a> {
             self.too_many("");
             return Ok(());
         }
-        let own = if matches!(path, "manifest.json" | "SKILL.md") {
+        let (max, key) = if matches!(path, MANIFEST | SKILL_MD) {
             (limits.manifest.min(limits.file), "registry.limits.manifest")
         } else {
             (limits.file, "registry.limits.file")
         };
-        if meta.len() > own.0 {
-            let (max, key) = own;
+        if meta.len() > max {
+            let size = meta.len();
             self.fault(
                 path.as_bytes(),
-                format!("has {} bytes; {max} are allowed ({key})", meta.len()),
+                format!("has {size} bytes; {max} are allowed ({key})"),
             );
             return Ok(());
         }
-        let left = limits.total.saturating_sub(self.total);
         if !self.faults.is_empty() {
             // The copy is lost: only what is wrong besides still matters.
             self.count(meta.len());
             return Ok(());
         }
-        let read = match reopen(looked_at, OFlags::empty()) {
-            Ok(fd) => self.take(path, File::from(fd), own.0.min(left)),
+        self.read(path, looked_at, meta, max)
+    }
+
+    /// Reads a file that may be taken, as far as the limits go.
+    fn read(
+        &mut self,
+        path: &str,
+        looked_at: &File,
+        before: &std::fs::Metadata,
+        max: u64,
+    ) -> Result<(), CopyError> {
+        let left = self.policy.limits.total.saturating_sub(self.total);
+        let from = match reopen(looked_at, OFlags::empty()) {
+            Ok(fd) => File::from(fd),
             Err(e) => return self.open_failed(path, e),
         };
-        let (file, after) = match read {
-            Ok(read) => read,
+        let to = self.copy.as_mut().map(|copy| copy.file(path)).transpose();
+        let taken = to.map_err(Stopped::Ours).and_then(|to| {
+            let keep = matches!(path, MANIFEST | SKILL_MD);
+            take(from, to, keep, max.min(left))
+        });
+        let Taken {
+            file,
+            after,
+            content,
+        } = match taken {
+            Ok(taken) => taken,
             Err(Stopped::Ours(e)) => {
                 return Err(CopyError::io(format!("cannot lay a copy of {path}"), e));
             }
@@ -341,11 +365,17 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
         };
-        if (file.size != meta.len() || state(meta) != state(&after)) && file.size <= left {
+        let changed = file.size != before.len() || state(before) != state(&after);
+        if changed && file.size <= left {
             self.changed(path, "changed");
         }
         self.count(file.size);
-        self.listing.files.insert(path.to_owned(), file);
+        match path {
+            MANIFEST => self.source.manifest = content,
+            SKILL_MD => self.source.skill_md = content,
+            _ => {}
+        }
+        self.source.files.insert(path.to_owned(), file);
         Ok(())
     }
 
@@ -359,44 +389,6 @@ impl<'a> Walk<'a> {
                 format!("the skill has more than {max} bytes (registry.limits.total)"),
             );
         }
-    }
-
-    /// Reads at most one byte more than `max`, into the copy if one is made.
-    fn take(
-        &mut self,
-        path: &str,
-        mut from: File,
-        max: u64,
-    ) -> Result<(FileInfo, std::fs::Metadata), Stopped> {
-        let mut to = match &mut self.copy {
-            Some(copy) => Some(copy.file(path).map_err(Stopped::Ours)?),
-            None => None,
-        };
-        let mut hash = Sha256::new();
-        let mut size = 0;
-        let mut buffer = [0; 16 << 10];
-        let mut limited = (&mut from).take(max.saturating_add(1));
-        loop {
-            let n = match limited.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(n) => n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(Stopped::Theirs(e)),
-            };
-            hash.update(&buffer[..n]);
-            size += n as u64;
-            if let Some(to) = &mut to {
-                to.write_all(&buffer[..n]).map_err(Stopped::Ours)?;
-            }
-        }
-        let after = from.metadata().map_err(Stopped::Theirs)?;
-        let executable = after.mode() & 0o111 != 0;
-        let file = FileInfo {
-            size,
-            executable,
-            sha256: hash.finalize().into(),
-        };
-        Ok((file, after))
     }
 
     /// What a name that would not open means: mostly the author's doing, rarely ours.
@@ -420,22 +412,6 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-}
-
-enum Stopped {
-    Ours(io::Error),
-    Theirs(io::Error),
-}
-
-/// What must stay the same while a file is read.
-fn state(m: &std::fs::Metadata) -> (u64, i64, i64, i64, i64) {
-    (
-        m.len(),
-        m.mtime(),
-        m.mtime_nsec(),
-        m.ctime(),
-        m.ctime_nsec(),
-    )
 }
 
 fn open_root(base: &Path, inner: &Path, origin: Origin, shown: &str) -> Result<OwnedFd, CopyError> {
@@ -465,6 +441,21 @@ fn open_root(base: &Path, inner: &Path, origin: Origin, shown: &str) -> Result<O
         },
         e => CopyError::io(format!("cannot open {shown}"), e.into()),
     })
+}
+
+/// A name below a folder of the skill; the top's path is empty.
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}/{name}")
+    }
+}
+
+/// The skill folder's own name.
+fn folder_name(base: &Path, inner: &Path) -> Option<String> {
+    let folder = inner.file_name().or_else(|| base.file_name())?;
+    folder.to_str().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::listing::{FileInfo, Listing, content_digest};
-use crate::ids::Digest;
+use crate::{
+    ids::Digest,
+    skill::{digest::digest, source::Source},
+};
 
 /// A copy being laid down.
 #[derive(Debug)]
@@ -55,9 +57,9 @@ impl Laying {
 
     /// Sets the final modes: files 0444 or 0555, inner folders 0555, the top 0755 until it is stored
     /// (a folder that its owner may not write cannot be moved).
-    pub(super) fn seal(self, listing: Listing) -> io::Result<Staged> {
-        for (path, FileInfo { executable, .. }) in &listing.files {
-            let mode = if *executable { 0o555 } else { 0o444 };
+    pub(super) fn seal(self, source: Source) -> io::Result<Staged> {
+        for (path, file) in &source.files {
+            let mode = if file.executable { 0o555 } else { 0o444 };
             fs::set_permissions(self.dir.path().join(path), Permissions::from_mode(mode))?;
         }
         for folder in &self.folders {
@@ -65,11 +67,11 @@ impl Laying {
             fs::set_permissions(at, Permissions::from_mode(0o555))?;
         }
         fs::set_permissions(self.dir.path(), Permissions::from_mode(0o755))?;
-        let digest = content_digest(&listing);
+        let digest = digest(&source);
         Ok(Staged {
             dir: self.dir,
             folders: self.folders,
-            listing,
+            source,
             digest,
         })
     }
@@ -80,7 +82,7 @@ impl Laying {
 pub struct Staged {
     dir: TempFolder,
     folders: BTreeSet<PathBuf>,
-    listing: Listing,
+    source: Source,
     digest: Digest,
 }
 
@@ -91,10 +93,10 @@ impl Staged {
         self.dir.path()
     }
 
-    /// What it holds.
+    /// What it holds, ready for `skill::load::read`.
     #[must_use]
-    pub fn listing(&self) -> &Listing {
-        &self.listing
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
     /// Digest of what it holds.
@@ -103,12 +105,12 @@ impl Staged {
         self.digest
     }
 
-    /// The content of one file of the listing; none when the listing has no such path.
+    /// The content of one file of the listing; none when it holds no such path.
     ///
     /// # Errors
     /// The copy cannot be read.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        if !self.listing.files.contains_key(path) {
+        if !self.source.files.contains_key(path) {
             return Ok(None);
         }
         fs::read(self.path().join(path)).map(Some)
@@ -116,7 +118,7 @@ impl Staged {
 
     /// Writes every file and folder through to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
-        for path in self.listing.files.keys() {
+        for path in self.source.files.keys() {
             File::open(self.path().join(path))?.sync_all()?;
         }
         for folder in &self.folders {
@@ -127,7 +129,7 @@ impl Staged {
 
     /// Files and folders that `sync` would touch.
     pub(super) fn weight(&self) -> usize {
-        self.listing.files.len() + self.folders.len() + 1
+        self.source.files.len() + self.folders.len() + 1
     }
 
     /// The folder now belongs to somebody else: dropping this removes nothing.

@@ -16,15 +16,18 @@ use rustix::{
     fs::{CWD, RenameFlags, renameat_with, syncfs},
     io::Errno,
 };
-use sha2::{Digest as _, Sha256};
 
 use super::{
-    listing::{FileInfo, Listing, content_digest},
     names::{check_path, escape},
     safe_copy::{self, CopyError, Origin, Policy},
     staging::{Laying, Staged, remove_tree},
 };
-use crate::{config::model::SkillLimits, error::Fault, ids::Digest};
+use crate::{
+    config::model::SkillLimits,
+    error::Fault,
+    ids::Digest,
+    skill::{digest, source::Source},
+};
 
 /// Above so many files and folders one flush of the file system is cheaper than one for each.
 const SYNC_EACH_UP_TO: usize = 64;
@@ -125,11 +128,11 @@ impl Store {
             )
         };
         let mut laying = Laying::create(&self.staging).map_err(failed)?;
-        let mut listing = Listing::default();
+        let mut source = Source::default().named(label);
         let mut total = 0;
         for (path, executable, bytes) in files {
             total += bytes.len() as u64;
-            check_given(path, bytes.len() as u64, total, &listing, limits).map_err(|rule| {
+            check_given(path, bytes.len() as u64, total, &source, limits).map_err(|rule| {
                 CopyError::Rejected {
                     folder: escape(label.as_bytes()),
                     faults: vec![Fault::new(escape(path.as_bytes()), rule)],
@@ -141,15 +144,9 @@ impl Store {
                 .file(path)
                 .and_then(|mut f| f.write_all(bytes))
                 .map_err(failed)?;
-            let sha256 = Sha256::digest(bytes).into();
-            let file = FileInfo {
-                size: bytes.len() as u64,
-                executable,
-                sha256,
-            };
-            listing.files.insert(path.to_owned(), file);
+            source.add(path, bytes, executable);
         }
-        laying.seal(listing).map_err(failed)
+        laying.seal(source).map_err(failed)
     }
 
     /// Makes a staged copy an entry. Afterwards it survives a power loss; before, nothing of it shows.
@@ -253,7 +250,7 @@ impl Store {
     ///
     /// # Errors
     /// The entry is missing, or holds what no entry can hold.
-    pub fn listing(&self, digest: &Digest) -> Result<Listing, StoreError> {
+    pub fn source(&self, digest: &Digest) -> Result<Source, StoreError> {
         let at = self.path(digest);
         let all = SkillLimits {
             files: u64::MAX / 4,
@@ -281,7 +278,7 @@ impl Store {
     /// # Errors
     /// The entry is missing or altered.
     pub fn verify(&self, digest: &Digest) -> Result<(), StoreError> {
-        let found = content_digest(&self.listing(digest)?);
+        let found = digest::digest(&self.source(digest)?);
         if found == *digest {
             return Ok(());
         }
@@ -332,7 +329,7 @@ fn check_given(
     path: &str,
     size: u64,
     total: u64,
-    so_far: &Listing,
+    so_far: &Source,
     limits: &SkillLimits,
 ) -> Result<(), String> {
     check_path(path)?;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use rustix::fs::{FileType, RenameFlags, mknodat, renameat_with};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::*;
@@ -76,14 +77,14 @@ fn a_plain_folder_is_copied_with_its_executable_bits_and_nothing_else() {
     )
     .unwrap();
     place.write(".git/HEAD", "x");
-    place.write("lib/.git", "gitdir: elsewhere");
+    place.write("lib/.DS_Store", "x");
     place.write("vars.json", "{}");
     place.write("lib/vars.json", "{}");
     place.write(".skep-errors.md", "x");
     fs::create_dir(place.at("empty")).unwrap();
     let staged = place.copy(Origin::Agent).unwrap();
     let paths: Vec<_> = staged
-        .listing()
+        .source()
         .files
         .iter()
         .map(|(p, f)| (p.as_str(), f.executable))
@@ -113,6 +114,12 @@ fn a_plain_folder_is_copied_with_its_executable_bits_and_nothing_else() {
     );
     assert_eq!(staged.read("SKILL.md").unwrap().unwrap(), b"# hello");
     assert_eq!(staged.read("../SKILL.md").unwrap(), None);
+    assert_eq!(staged.source().skill_md.as_deref(), Some(&b"# hello"[..]));
+    assert_eq!(
+        staged.source().files["scripts/deep/run.sh"].head,
+        b"#!/bin/sh\n"
+    );
+    assert_eq!(staged.source().folder.as_deref(), Some("s"));
     let (path, policy) = (
         staged.path().to_owned(),
         Policy {
@@ -122,7 +129,7 @@ fn a_plain_folder_is_copied_with_its_executable_bits_and_nothing_else() {
     );
     assert_eq!(
         &fingerprint(place.dir.path(), Path::new("s"), &policy).unwrap(),
-        staged.listing()
+        staged.source()
     );
     drop(staged);
     assert!(!path.exists());
@@ -255,7 +262,7 @@ fn names_that_deceive_are_refused_and_long_ones_taken() {
     );
     let place = Place::new();
     place.write("x".repeat(255), "x");
-    assert_eq!(place.copy(Origin::Agent).unwrap().listing().files.len(), 2);
+    assert_eq!(place.copy(Origin::Agent).unwrap().source().files.len(), 2);
 }
 
 #[test]
@@ -385,7 +392,7 @@ fn a_file_that_grows_while_it_is_read_is_noticed_and_bounded() {
         outcomes.len()
     );
     for staged in outcomes.into_iter().flatten() {
-        let log = staged.listing().files["log"];
+        let log = &staged.source().files["log"];
         assert_eq!(staged.read("log").unwrap().unwrap().len() as u64, log.size);
     }
 }
@@ -424,7 +431,7 @@ fn no_rename_during_a_copy_lets_anything_outside_in() {
             match place.copy(origin) {
                 Ok(staged) => {
                     taken += 1;
-                    assert!(staged.listing().files.values().all(|f| f.sha256 != secret));
+                    assert!(staged.source().files.values().all(|f| f.digest != secret));
                 }
                 Err(CopyError::Rejected { .. }) => refused += 1,
                 Err(other) => panic!("{other}"),

@@ -196,10 +196,15 @@ fn a_crash_while_storing_leaves_no_half_entry() {
         let mut lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        stored.extend(lines.by_ref().filter_map(|l| l.parse::<Digest>().ok()).take(2));
+        stored.extend(
+            lines
+                .by_ref()
+                .filter_map(|l| l.parse::<Digest>().ok())
+                .take(2),
+        );
         std::thread::sleep(Duration::from_micros(round * 211));
         child.kill().unwrap();
-        stored.extend(lines.filter_map(|l| l.parse().ok()));
+        stored.extend(lines.filter_map(|l| l.parse::<Digest>().ok()));
         child.wait().unwrap();
         assert!(stored.len() >= 2);
         stored.iter().for_each(|d| store.verify(d).unwrap());
