@@ -1,7 +1,7 @@
 //! The registry: which skills and versions exist, and their immutable bytes.
 //!
-//! `index` and `names` are pure. Bytes come in through `safe_copy` (never trusting a
-//! folder twice) and stay in `store`; `file` is a view for people and other programs.
+//! `index` and `names` are pure. Bytes come in through `safe_copy`, which looks at a folder once and
+//! trusts nothing twice, and stay in `store`; `file` is a view for people and other programs.
 
 mod beneath;
 pub mod builtin;

@@ -242,3 +242,38 @@ fn the_process_that_stores_until_killed() {
         println!("\n{}", store.put(staged).unwrap());
     }
 }
+
+/// Where the tests may mount (as root) a tiny file system is filled; elsewhere a file stands in the way.
+#[test]
+fn a_copy_that_cannot_be_laid_is_told_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = rustix::mount::MountFlags::empty();
+    let mounted = rustix::mount::mount("tmpfs", dir.path(), "tmpfs", none, c"size=256k").is_ok();
+    let store = Store::open(&dir.path().join("store")).unwrap();
+    if !mounted {
+        fs::set_permissions(&store.staging, Permissions::from_mode(0o500)).unwrap();
+    }
+    let big = vec![b'x'; 1 << 20];
+    let lay =
+        |bytes: &[u8]| store.stage_files("t", [("big", false, bytes)], &SkillLimits::default());
+    let error = lay(&big).unwrap_err();
+    let CopyError::Io { what, source } = error else {
+        panic!("{error}")
+    };
+    assert!(what.contains("cannot lay a copy in"), "{what}");
+    let kind = if mounted {
+        io::ErrorKind::StorageFull
+    } else {
+        io::ErrorKind::PermissionDenied
+    };
+    assert_eq!(source.kind(), kind);
+    assert_eq!(fs::read_dir(&store.staging).unwrap().count(), 0);
+    if mounted {
+        let digest = store.put(lay(b"small").unwrap()).unwrap();
+        store.verify(&digest).unwrap();
+        rustix::mount::unmount(dir.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    } else {
+        fs::set_permissions(&store.staging, Permissions::from_mode(0o700)).unwrap();
+        store.put(lay(&big).unwrap()).unwrap();
+    }
+}
