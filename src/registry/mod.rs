@@ -1,5 +1,16 @@
 //! The registry: which skills and versions exist, and their immutable bytes.
 //!
-//! `index` is pure; `store` alone touches the file system.
+//! `index` and `names` are pure. Bytes come in through `safe_copy`, which looks at a folder once and
+//! trusts nothing twice, and stay in `store`; `file` is a view for people and other programs.
 
+mod beneath;
+pub mod builtin;
+pub mod file;
 pub mod index;
+mod intake;
+pub mod names;
+mod rejection;
+pub mod safe_copy;
+pub mod sources;
+pub mod staging;
+pub mod store;

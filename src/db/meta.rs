@@ -1,0 +1,46 @@
+//! Single values about the hive itself: its random id, notes of the program to itself.
+//!
+//! Nothing that users set is kept here.
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::error::{DbError, DbFault};
+
+/// The value under `key`.
+///
+/// # Errors
+/// The database fails.
+pub fn get(conn: &Connection, key: &str) -> Result<Option<String>, DbError> {
+    Ok(conn
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([key], |r| r.get(0))
+        .optional()?)
+}
+
+/// Sets the value under `key`.
+///
+/// # Errors
+/// The database fails.
+pub fn set(tx: &Transaction<'_>, key: &str, value: &str) -> Result<(), DbError> {
+    tx.prepare_cached(
+        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
+    )?
+    .execute([key, value])?;
+    Ok(())
+}
+
+/// The hive's id: 128 random bits in hex, made once. It tells apart hives of the same name.
+///
+/// # Errors
+/// The database fails, or the system gives no randomness.
+pub fn hive_id(tx: &Transaction<'_>) -> Result<String, DbError> {
+    if let Some(id) = get(tx, "hive_id")? {
+        return Ok(id);
+    }
+    let mut random = [0; 16];
+    getrandom::fill(&mut random)
+        .map_err(|e| DbFault::Other(format!("no randomness for the hive's id: {e}")))?;
+    let id = hex::encode(random);
+    set(tx, "hive_id", &id)?;
+    Ok(id)
+}

@@ -1,0 +1,402 @@
+//! Skills and their versions: registering, judging, withdrawing.
+//!
+//! A version's row is written once; afterwards only what is said about it changes (trust, yank,
+//! deprecation), never what it is.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use semver::Version;
+
+use super::{
+    error::{DbError, DbFault},
+    parse_time, time,
+};
+use crate::{
+    ids::{AgentId, Digest, SkillId},
+    registry::index::{Index, Owner, SkillEntry, Trust, VersionEntry},
+    skill::model::Skill,
+};
+
+/// A version to register.
+#[derive(Debug, Clone)]
+pub struct NewVersion {
+    /// What it declares; its id and version name it.
+    pub skill: Skill,
+    /// Digest of its content, which is in the store already.
+    pub digest: Digest,
+    /// Who registers it.
+    pub owner: Owner,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// Where it came from, for people.
+    pub source: String,
+}
+
+/// What registering did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registered {
+    /// The first version of a new skill.
+    NewSkill,
+    /// A further version.
+    NewVersion,
+    /// It was there already, with the same content; nothing changed.
+    Same,
+}
+
+/// Why a version was not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// The version exists with other content (contract.md 2).
+    #[error(
+        "{skill} is published with other content: published {published}, given {given}; a published version never changes, so give it a new version"
+    )]
+    OtherContent {
+        /// The skill and its version, `id@1.2.3`.
+        skill: String,
+        /// What stands in the registry.
+        published: Digest,
+        /// What was to be registered.
+        given: Digest,
+    },
+    /// The id belongs to somebody else.
+    #[error("the skill id {id} belongs to {}; choose another id", String::from(owner.clone()))]
+    OtherOwner {
+        /// The skill.
+        id: SkillId,
+        /// Whose it is.
+        owner: Owner,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+impl From<rusqlite::Error> for RegisterError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Db(error.into())
+    }
+}
+
+/// Registers a version; the same content again changes nothing.
+///
+/// # Errors
+/// Other content under the same version, another owner's id, or the database fails.
+pub fn register(
+    tx: &Transaction<'_>,
+    new: &NewVersion,
+    now: Timestamp,
+) -> Result<Registered, RegisterError> {
+    let (id, version) = (&new.skill.id, &new.skill.version);
+    let owner: Option<String> = tx
+        .prepare_cached("SELECT owner FROM skill WHERE id = ?1")?
+        .query_row([id.as_str()], |r| r.get(0))
+        .optional()?;
+    if let Some(owner) = &owner {
+        let owner = parse_owner(owner)?;
+        if owner != new.owner {
+            return Err(RegisterError::OtherOwner {
+                id: id.clone(),
+                owner,
+            });
+        }
+    }
+    let (current, retired) = published(tx, id, version)?;
+    match current.or(retired) {
+        Some(published) if published != new.digest => {
+            return Err(RegisterError::OtherContent {
+                skill: format!("{id}@{version}"),
+                published,
+                given: new.digest,
+            });
+        }
+        Some(_) if current.is_some() => return Ok(Registered::Same),
+        _ => {}
+    }
+    let at = time(now);
+    tx.prepare_cached(
+        "INSERT INTO skill (id, owner, registered_at, updated_at) VALUES (?1, ?2, ?3, ?3)
+         ON CONFLICT (id) DO UPDATE SET updated_at = ?3",
+    )?
+    .execute(params![id.as_str(), owner_text(&new.owner), at])?;
+    let json = |e: serde_json::Error| {
+        DbError::from(DbFault::Other(format!(
+            "{id} cannot be written as JSON: {e}"
+        )))
+    };
+    tx.prepare_cached(
+        "INSERT INTO skill_version (skill_id, version, digest, manifest, dependencies, trust, source, registered_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params![
+        id.as_str(),
+        version.to_string(),
+        new.digest.to_string(),
+        serde_json::to_string(&new.skill).map_err(json)?,
+        serde_json::to_string(&new.skill.dependencies).map_err(json)?,
+        trust_text(new.trust),
+        new.source,
+        at,
+    ])?;
+    Ok(if owner.is_some() {
+        Registered::NewVersion
+    } else {
+        Registered::NewSkill
+    })
+}
+
+/// Digests under this id and version: of the registry, and of what was deleted from it.
+fn published(
+    conn: &Connection,
+    id: &SkillId,
+    version: &Version,
+) -> Result<(Option<Digest>, Option<Digest>), DbError> {
+    let find = |table: &str| -> Result<Option<Digest>, DbError> {
+        conn.prepare_cached(&format!(
+            "SELECT digest FROM {table} WHERE skill_id = ?1 AND version = ?2"
+        ))?
+        .query_row([id.as_str(), &version.to_string()], |r| {
+            r.get::<_, String>(0)
+        })
+        .optional()?
+        .map(|text| parse_digest(&text))
+        .transpose()
+    };
+    Ok((find("skill_version")?, find("retired_version")?))
+}
+
+/// Every skill with every version.
+///
+/// # Errors
+/// The database fails.
+pub fn load_index(conn: &Connection) -> Result<Index, DbError> {
+    let mut index = Index::default();
+    let mut query =
+        conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = parse_id(&row.get::<_, String>(0)?)?;
+        let entry = SkillEntry {
+            id: id.clone(),
+            owner: parse_owner(&row.get::<_, String>(1)?)?,
+            enabled: row.get(2)?,
+            versions: std::collections::BTreeMap::new(),
+            registered_at: parse_time("skill.registered_at", &row.get::<_, String>(3)?)?,
+            updated_at: parse_time("skill.updated_at", &row.get::<_, String>(4)?)?,
+        };
+        index.skills.insert(id, entry);
+    }
+    let mut query = conn.prepare_cached(
+        "SELECT skill_id, version, digest, dependencies, trust, yanked, deprecated FROM skill_version",
+    )?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, dependencies): (String, String) = (row.get(0)?, row.get(3)?);
+        let version = parse_version(&row.get::<_, String>(1)?)?;
+        let entry = VersionEntry {
+            version: version.clone(),
+            digest: parse_digest(&row.get::<_, String>(2)?)?,
+            dependencies: serde_json::from_str(&dependencies)
+                .map_err(|_| DbError::bad_value("skill_version", "dependencies", &dependencies))?,
+            yanked: row.get(5)?,
+            deprecated: row.get(6)?,
+            trust: parse_trust(&row.get::<_, String>(4)?)?,
+        };
+        if let Some(skill) = index.skills.get_mut(id.as_str()) {
+            skill.versions.insert(version, entry);
+        }
+    }
+    Ok(index)
+}
+
+/// What a version declared when it was registered.
+///
+/// # Errors
+/// The database fails.
+pub fn manifest(
+    conn: &Connection,
+    id: &SkillId,
+    version: &Version,
+) -> Result<Option<Skill>, DbError> {
+    let text: Option<String> = conn
+        .prepare_cached("SELECT manifest FROM skill_version WHERE skill_id = ?1 AND version = ?2")?
+        .query_row([id.as_str(), &version.to_string()], |r| r.get(0))
+        .optional()?;
+    text.map(|text| {
+        serde_json::from_str(&text).map_err(|e| {
+            DbFault::BadValue(format!("skill_version.manifest of {id}@{version}: {e}")).into()
+        })
+    })
+    .transpose()
+}
+
+/// The digests of every version: what the store must keep.
+///
+/// # Errors
+/// The database fails.
+pub fn digests(conn: &Connection) -> Result<BTreeSet<Digest>, DbError> {
+    let mut query = conn.prepare_cached("SELECT DISTINCT digest FROM skill_version")?;
+    let mut rows = query.query([])?;
+    let mut digests = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        digests.insert(parse_digest(&row.get::<_, String>(0)?)?);
+    }
+    Ok(digests)
+}
+
+/// Judges a version. Answers whether there is such a version.
+///
+/// # Errors
+/// The database fails.
+pub fn set_trust(
+    tx: &Transaction<'_>,
+    id: &SkillId,
+    version: &Version,
+    trust: Trust,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    let sql = "UPDATE skill_version SET trust = ?3 WHERE skill_id = ?1 AND version = ?2";
+    let found = tx.prepare_cached(sql)?.execute(params![
+        id.as_str(),
+        version.to_string(),
+        trust_text(trust)
+    ])? > 0;
+    touch(tx, id, found, now)
+}
+
+/// Hides a version from new resolutions, or no longer. Answers whether there is such a version.
+///
+/// # Errors
+/// The database fails.
+pub fn set_yanked(
+    tx: &Transaction<'_>,
+    id: &SkillId,
+    version: &Version,
+    yanked: bool,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    let sql = "UPDATE skill_version SET yanked = ?3 WHERE skill_id = ?1 AND version = ?2";
+    let found =
+        tx.prepare_cached(sql)?
+            .execute(params![id.as_str(), version.to_string(), yanked])?
+            > 0;
+    touch(tx, id, found, now)
+}
+
+/// Sets or takes away the message that warns whoever resolves a version. Answers whether there is one.
+///
+/// # Errors
+/// The database fails.
+pub fn deprecate(
+    tx: &Transaction<'_>,
+    id: &SkillId,
+    version: &Version,
+    message: Option<&str>,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    let sql = "UPDATE skill_version SET deprecated = ?3 WHERE skill_id = ?1 AND version = ?2";
+    let found =
+        tx.prepare_cached(sql)?
+            .execute(params![id.as_str(), version.to_string(), message])?
+            > 0;
+    touch(tx, id, found, now)
+}
+
+/// Enables or disables a whole skill. Answers whether there is such a skill.
+///
+/// # Errors
+/// The database fails.
+pub fn set_enabled(
+    tx: &Transaction<'_>,
+    id: &SkillId,
+    enabled: bool,
+    now: Timestamp,
+) -> Result<bool, DbError> {
+    let sql = "UPDATE skill SET enabled = ?2 WHERE id = ?1";
+    let found = tx
+        .prepare_cached(sql)?
+        .execute(params![id.as_str(), enabled])?
+        > 0;
+    touch(tx, id, found, now)
+}
+
+/// Deletes a skill; that its versions were published is remembered. Whether it is in use is the
+/// caller's to ask. Answers whether it was there.
+///
+/// # Errors
+/// The database fails.
+pub fn remove(tx: &Transaction<'_>, id: &SkillId) -> Result<bool, DbError> {
+    tx.prepare_cached(
+        "INSERT OR IGNORE INTO retired_version (skill_id, version, digest)
+         SELECT skill_id, version, digest FROM skill_version WHERE skill_id = ?1",
+    )?
+    .execute([id.as_str()])?;
+    Ok(tx
+        .prepare_cached("DELETE FROM skill WHERE id = ?1")?
+        .execute([id.as_str()])?
+        > 0)
+}
+
+fn touch(tx: &Transaction<'_>, id: &SkillId, found: bool, now: Timestamp) -> Result<bool, DbError> {
+    if found {
+        tx.prepare_cached("UPDATE skill SET updated_at = ?2 WHERE id = ?1")?
+            .execute([id.as_str(), &time(now)])?;
+    }
+    Ok(found)
+}
+
+fn parse_id(text: &str) -> Result<SkillId, DbError> {
+    text.parse()
+        .map_err(|_| DbError::bad_value("skill", "id", text))
+}
+
+fn parse_version(text: &str) -> Result<Version, DbError> {
+    text.parse()
+        .map_err(|_| DbError::bad_value("skill_version", "version", text))
+}
+
+fn parse_digest(text: &str) -> Result<Digest, DbError> {
+    text.parse()
+        .map_err(|_| DbError::bad_value("skill_version", "digest", text))
+}
+
+/// Agents are written apart from the two words, so that an agent called `operator` is none.
+fn owner_text(owner: &Owner) -> String {
+    match owner {
+        Owner::BuiltIn => "built-in".into(),
+        Owner::Operator => "operator".into(),
+        Owner::Agent(agent) => format!("agent:{agent}"),
+    }
+}
+
+fn parse_owner(text: &str) -> Result<Owner, DbError> {
+    match text {
+        "built-in" => Ok(Owner::BuiltIn),
+        "operator" => Ok(Owner::Operator),
+        other => other
+            .strip_prefix("agent:")
+            .and_then(|agent| agent.parse::<AgentId>().ok())
+            .map(Owner::Agent)
+            .ok_or_else(|| DbError::bad_value("skill", "owner", other)),
+    }
+}
+
+fn trust_text(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Trusted => "trusted",
+        Trust::Approved => "approved",
+        Trust::Pending => "pending",
+        Trust::Rejected => "rejected",
+    }
+}
+
+fn parse_trust(text: &str) -> Result<Trust, DbError> {
+    match text {
+        "trusted" => Ok(Trust::Trusted),
+        "approved" => Ok(Trust::Approved),
+        "pending" => Ok(Trust::Pending),
+        "rejected" => Ok(Trust::Rejected),
+        other => Err(DbError::bad_value("skill_version", "trust", other)),
+    }
+}

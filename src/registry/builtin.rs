@@ -1,0 +1,96 @@
+//! The skills that are shipped inside the program (`skills/built-in/` of the source tree).
+//!
+//! Embedded at compile time, so that one file is a whole installation. They enter the store like any
+//! other skill; nothing reads them from here afterwards.
+
+use include_dir::{Dir, include_dir};
+
+use super::{safe_copy::CopyError, staging::Staged, store::Store};
+use crate::config::model::SkillLimits;
+
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/skills/built-in");
+
+/// One embedded skill.
+#[derive(Debug, Clone)]
+pub struct BuiltIn {
+    /// Name of its folder, `<id>@<version>`.
+    pub folder: &'static str,
+    /// Path, executable bit, bytes.
+    pub files: Vec<(&'static str, bool, &'static [u8])>,
+}
+
+/// Every skill that this program carries.
+#[must_use]
+pub fn skills() -> Vec<BuiltIn> {
+    EMBEDDED
+        .dirs()
+        .filter_map(|dir| {
+            let folder = dir.path().to_str()?;
+            let mut files = Vec::new();
+            collect(dir, folder, &mut files);
+            files.sort_unstable();
+            Some(BuiltIn { folder, files })
+        })
+        .collect()
+}
+
+/// Embedding keeps no modes: what stands under `scripts/` and names its interpreter may be run.
+fn collect(dir: &Dir<'static>, folder: &str, files: &mut Vec<(&'static str, bool, &'static [u8])>) {
+    for file in dir.files() {
+        let path = file
+            .path()
+            .strip_prefix(folder)
+            .ok()
+            .and_then(|p| p.to_str());
+        if let Some(path) = path {
+            let executable = path.starts_with("scripts/") && file.contents().starts_with(b"#!");
+            files.push((path, executable, file.contents()));
+        }
+    }
+    for inner in dir.dirs() {
+        collect(inner, folder, files);
+    }
+}
+
+/// Lays every built-in skill into the store's staging, with the name of its folder.
+///
+/// # Errors
+/// The staging folder cannot be written.
+pub fn stage(store: &Store) -> Result<Vec<(&'static str, Staged)>, CopyError> {
+    skills()
+        .into_iter()
+        .map(|skill| {
+            let staged = store.stage_files(skill.folder, skill.files, &SkillLimits::default())?;
+            Ok((skill.folder, staged))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::registry::safe_copy::{self, Origin, Policy};
+
+    #[test]
+    fn a_built_in_skill_gives_the_digest_of_its_folder_in_the_source_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let policy = Policy {
+            origin: Origin::Operator,
+            limits: SkillLimits::default(),
+        };
+        let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/built-in");
+        let staged = stage(&store).unwrap();
+        assert!(
+            staged
+                .iter()
+                .any(|(folder, _)| folder.starts_with("basic-tools@"))
+        );
+        for (folder, staged) in staged {
+            let folder = safe_copy::fingerprint(&base, Path::new(folder), &policy).unwrap();
+            assert_eq!(staged.source(), &folder);
+        }
+    }
+}
