@@ -1,1 +1,4 @@
 //! What goes into a container: its specification, the prompt, the `/skills` view.
+
+pub mod container;
+pub mod spec;
