@@ -1,4 +1,4 @@
-//! The Docker engine (and what speaks its API): connection, fate of errors, life of containers, networks.
+//! The Docker engine (and what speaks its API): connection, life of containers, events.
 //!
 //! Every call has a time limit. Nothing is remembered about containers; only what cannot change
 //! (an image by its id) or is asked anew after an outage (the engine's abilities) is kept.
@@ -14,11 +14,10 @@ use async_trait::async_trait;
 use bollard::{
     API_DEFAULT_VERSION, Docker,
     errors::Error,
-    models::{ContainerSummaryStateEnum, NetworkCreateRequest, NetworkInspect, SystemInfo},
+    models::{ContainerSummaryStateEnum, SystemInfo},
     query_parameters::{
-        EventsOptionsBuilder, InspectNetworkOptions, KillContainerOptionsBuilder,
-        ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-        StopContainerOptionsBuilder,
+        EventsOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
+        RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
     },
 };
 use futures_util::StreamExt;
@@ -27,6 +26,7 @@ use tokio::{sync::mpsc, time::timeout};
 use super::{
     ContainerSpec, Engine, EngineError, EngineEvent, EngineInfo, ImageBuild, ImageInfo, Inspected,
     LABEL_HIVE, Listed, NetworkSpec, Result,
+    docker_fate::{done_when, fate, late},
 };
 
 /// Where an engine listens when nothing else is said.
@@ -154,94 +154,11 @@ impl DockerEngine {
             }
         }
     }
-
-    async fn network(&self, name: &str) -> Result<NetworkInspect> {
-        self.call(&format!("network {name}"), ASK, |c| async move {
-            c.inspect_network(name, None::<InspectNetworkOptions>).await
-        })
-        .await
-    }
 }
 
 /// A poisoned lock guards plain values here, which a panic cannot leave half done.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn late(what: &str, limit: Duration) -> EngineError {
-    EngineError::Unavailable(format!("no answer about {what} within {limit:?}"))
-}
-
-/// The fate of every error of the client, decided here and nowhere else. `what` names the thing asked for.
-pub(super) fn fate(what: &str, error: Error) -> EngineError {
-    match error {
-        Error::DockerResponseServerError {
-            status_code: 404,
-            message,
-        } => EngineError::NotFound(missing_thing(what, &message)),
-        Error::DockerResponseServerError {
-            status_code: 409,
-            message,
-        } => EngineError::Conflict(format!("{what}: {message}")),
-        // A proxy before an engine that is away, and an engine that is going down.
-        Error::DockerResponseServerError {
-            status_code: status @ (502..=504),
-            message,
-        } => EngineError::Unavailable(format!("{what}: {status} {message}")),
-        Error::DockerResponseServerError { message, .. }
-        | Error::DockerContainerWaitError { error: message, .. }
-        | Error::DockerStreamError { error: message } => {
-            EngineError::Refused(format!("{what}: {message}"))
-        }
-        Error::SocketNotFoundError(path) => {
-            EngineError::Unavailable(format!("there is no socket {path}"))
-        }
-        error @ Error::UnsupportedURISchemeError { .. } => EngineError::Refused(format!(
-            "{error}; DOCKER_HOST may be unix://, tcp:// or http://"
-        )),
-        // An answer that cannot be read is a disagreement about the API, not an outage.
-        error @ (Error::JsonDataError { .. } | Error::JsonSerdeError { .. }) => {
-            EngineError::Refused(format!(
-                "{what}: the engine's answer makes no sense: {error}"
-            ))
-        }
-        other => EngineError::Unavailable(format!("{what}: {}", chain(&other))),
-    }
-}
-
-/// The engine says in its message which of several things is missing.
-fn missing_thing(what: &str, message: &str) -> String {
-    if let Some(image) = message.strip_prefix("No such image: ") {
-        format!("image {image}")
-    } else if let Some(container) = message.strip_prefix("No such container: ") {
-        format!("container {container}")
-    } else if message.starts_with("network ") && message.ends_with(" not found") {
-        message.trim_end_matches(" not found").to_owned()
-    } else {
-        what.to_owned()
-    }
-}
-
-/// The client's transport errors keep the reason in their source.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(e) = source {
-        let more = e.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = e.source();
-    }
-    text
-}
-
-/// A call that finds its work already done has succeeded.
-fn done_when(result: Result<()>, already: impl Fn(&EngineError) -> bool) -> Result<()> {
-    match result {
-        Err(e) if already(&e) => Ok(()),
-        other => other,
-    }
 }
 
 fn container(name: &str) -> String {
@@ -425,38 +342,12 @@ impl Engine for DockerEngine {
         self.run_probe(image_id, command, limit).await
     }
 
-    async fn ensure_network(&self, wanted: &NetworkSpec) -> Result<()> {
-        match self.network(&wanted.name).await {
-            Err(EngineError::NotFound(_)) => {}
-            found => return check_network(wanted, &found?),
-        }
-        let request = network_request(wanted);
-        let what = format!("network {}", wanted.name);
-        let created = self
-            .call(
-                &what,
-                WORK,
-                |c| async move { c.create_network(request).await },
-            )
-            .await;
-        match created {
-            Ok(_) => Ok(()),
-            Err(e @ EngineError::Unavailable(_)) => Err(e),
-            // Another was quicker; the bridge's name admits only one.
-            Err(refusal) => match self.network(&wanted.name).await {
-                Ok(found) => check_network(wanted, &found),
-                Err(_) => Err(refusal),
-            },
-        }
+    async fn ensure_network(&self, network: &NetworkSpec) -> Result<()> {
+        self.make_network(network).await
     }
 
     async fn remove_network(&self, name: &str) -> Result<()> {
-        let result = self
-            .call(&format!("network {name}"), WORK, |c| async move {
-                c.remove_network(name).await
-            })
-            .await;
-        done_when(result, |e| matches!(e, EngineError::NotFound(_)))
+        self.drop_network(name).await
     }
 
     async fn events(&self, hive: &str, into: mpsc::Sender<EngineEvent>) -> Result<()> {
@@ -495,87 +386,9 @@ impl Engine for DockerEngine {
     }
 }
 
-fn network_request(wanted: &NetworkSpec) -> NetworkCreateRequest {
-    NetworkCreateRequest {
-        name: wanted.name.clone(),
-        driver: Some("bridge".to_owned()),
-        internal: Some(false),
-        attachable: Some(false),
-        // With no IPv6 on the network the engine turns it off inside the containers.
-        enable_ipv6: Some(false),
-        options: Some(network_options(wanted).into_iter().collect()),
-        labels: Some(wanted.labels.clone().into_iter().collect()),
-        ..Default::default()
-    }
-}
-
-fn network_options(wanted: &NetworkSpec) -> [(String, String); 2] {
-    [
-        ("com.docker.network.bridge.name", wanted.bridge.as_str()),
-        ("com.docker.network.bridge.enable_icc", "false"),
-    ]
-    .map(|(k, v)| (k.to_owned(), v.to_owned()))
-}
-
-fn check_network(wanted: &NetworkSpec, found: &NetworkInspect) -> Result<()> {
-    let options = found.options.clone().unwrap_or_default();
-    for (key, value) in network_options(wanted) {
-        if options.get(&key) != Some(&value) {
-            return Err(EngineError::Refused(format!(
-                "network {name} is there, but not with {key}={value}; remove it (`docker network rm {name}`) or rename it",
-                name = wanted.name
-            )));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn server(status_code: u16, message: &str) -> EngineError {
-        let message = message.to_owned();
-        fate(
-            "container a",
-            Error::DockerResponseServerError {
-                status_code,
-                message,
-            },
-        )
-    }
-
-    #[test]
-    fn every_error_has_one_fate() {
-        assert!(matches!(
-            server(404, "No such image: x:latest"),
-            EngineError::NotFound(what) if what == "image x:latest"
-        ));
-        assert!(matches!(
-            server(404, "network skep-x not found"),
-            EngineError::NotFound(what) if what == "network skep-x"
-        ));
-        assert!(matches!(
-            server(404, "?"),
-            EngineError::NotFound(what) if what == "container a"
-        ));
-        assert!(matches!(
-            server(409, "name in use"),
-            EngineError::Conflict(_)
-        ));
-        assert!(matches!(server(400, "bad"), EngineError::Refused(m) if m == "container a: bad"));
-        assert!(matches!(server(500, "no"), EngineError::Refused(_)));
-        assert!(matches!(server(503, "away"), EngineError::Unavailable(_)));
-        let eof = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-        assert!(matches!(
-            fate("x", Error::from(eof)),
-            EngineError::Unavailable(_)
-        ));
-        assert!(matches!(
-            fate("x", Error::RequestTimeoutError),
-            EngineError::Unavailable(_)
-        ));
-    }
 
     #[tokio::test]
     async fn without_an_engine_every_call_says_so() {

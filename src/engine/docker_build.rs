@@ -21,7 +21,8 @@ use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     EngineError, ImageBuild, ImageInfo, Result,
-    docker::{ASK, DockerEngine, WORK, fate, lock},
+    docker::{ASK, DockerEngine, WORK, lock},
+    docker_fate::fate,
 };
 
 /// A whole build or pull.

@@ -185,7 +185,9 @@ pub(super) fn masked_volumes<'a>(
     spec: &'a ContainerSpec,
     image: &'a ImageInfo,
 ) -> impl Iterator<Item = &'a str> {
-    let ours = |path: &str| spec.mounts.iter().any(|m| m.target == path);
+    let ours = |path: &str| {
+        spec.mounts.iter().any(|m| m.target == path) || spec.tmpfs.iter().any(|t| t.target == path)
+    };
     image
         .volumes
         .iter()

@@ -2,7 +2,11 @@
 //!
 //! The engine removes the container by itself, so that a supervisor that dies leaves nothing.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 use bollard::{
     container::LogOutput,
@@ -23,6 +27,8 @@ const NOT_THERE: [&str; 3] = [
     "no such file or directory",
     "permission denied",
 ];
+/// Names differ: the engine may still be removing the one before.
+static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Bytes of output that are read.
 const OUTPUT: usize = 64 << 10;
 
@@ -85,9 +91,10 @@ fn probe_spec(image_id: &str, command: &[String]) -> ContainerSpec {
     let short = image_id.trim_start_matches("sha256:");
     ContainerSpec {
         name: format!(
-            "skep-probe-{}-{}",
+            "skep-probe-{}-{}-{}",
             short.get(..12).unwrap_or(short),
-            std::process::id()
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
         ),
         image: image_id.to_owned(),
         image_id: image_id.to_owned(),

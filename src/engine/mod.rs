@@ -14,7 +14,9 @@ pub use crate::sandbox::container::{ContainerSpec, ContainerState, Inspected, Mo
 pub mod docker;
 mod docker_build;
 mod docker_create;
+mod docker_fate;
 mod docker_inspect;
+mod docker_network;
 mod docker_probe;
 pub mod fake;
 pub mod firewall;

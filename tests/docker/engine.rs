@@ -112,7 +112,7 @@ async fn seen_from_inside_nothing_is_open_that_should_be_closed() {
     let spec = furnished(&world, folder.path(), script).await;
     let output = world.run(&spec).await;
     let (status, mountinfo) = output.split_once("wrote /tmp/x\n").expect(&output);
-    let wanted = "Uid: 100123 100123 100123 100123\nGid: 100124 100124 100124 100124\nGroups: \n\
+    let wanted = "Uid: 100123 100123 100123 100123\nGid: 100124 100124 100124 100124\nGroups: 100124\n\
         CapEff: 0000000000000000\nCapBnd: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n";
     let rest = "Max core file size 1 1 bytes\nwrote /skills/custom/x\nwrote /workspace/x\n";
     let lines = |s: &str| -> Vec<String> { s.lines().map(|l| l.trim().to_owned()).collect() };

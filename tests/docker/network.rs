@@ -99,7 +99,7 @@ async fn an_agent_on_the_internet_reaches_neither_agents_nor_host_nor_metadata()
     );
     let closed = dial("after").await;
     assert_eq!(closed.matches("closed").count(), 3, "{closed}");
-    assert_eq!(closed.matches("refused").count(), 2, "{closed}");
+    assert_eq!(closed.matches("refused").count(), 3, "{closed}");
     drop(kept);
 
     // Added once, for all the calls.
