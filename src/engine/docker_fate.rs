@@ -41,7 +41,13 @@ pub(super) fn fate(what: &str, error: Error) -> EngineError {
                 "{what}: the engine's answer makes no sense: {error}"
             ))
         }
-        other => EngineError::Unavailable(format!("{what}: {}", chain(&other))),
+        other => {
+            let mut why = chain(&other);
+            if why.contains("Permission denied") {
+                why += " (the user needs to be in group docker, or root)";
+            }
+            EngineError::Unavailable(format!("{what}: {why}"))
+        }
     }
 }
 

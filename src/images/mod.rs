@@ -40,6 +40,12 @@ pub const BUILD_ARGS: [&str; 8] = [
     "NPM_CONFIG_REGISTRY",
 ];
 const CA_SCRIPT: &str = include_str!("../../images/ca.sh");
+/// Where distributions keep what they trust.
+const HOST_STORES: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
 const PROBE: Duration = Duration::from_secs(20);
 
 /// Why an image cannot be had.
@@ -151,7 +157,7 @@ impl Images {
     }
 
     /// Removes the layers of system packages that nobody needs: those whose tag is not among `keep` and that no
-    /// container uses. Answers the tags removed.
+    /// container uses. Answers the tags removed. (Another hive on the engine may have to build one anew.)
     ///
     /// # Errors
     /// When the engine does not answer.
@@ -169,6 +175,27 @@ impl Images {
             }
         }
         Ok(removed)
+    }
+
+    /// What is bound over a container's certificates when `[hive] ca_bundle` is set: those of the host's
+    /// distribution and the configured ones. To be written to a file that outlives the containers.
+    ///
+    /// # Errors
+    /// When the configured file cannot be read.
+    pub async fn container_bundle(&self) -> Result<Option<Vec<u8>>> {
+        if self.options.ca_bundle.is_none() {
+            return Ok(None);
+        }
+        let mut bundle = Vec::new();
+        for store in HOST_STORES {
+            if let Ok(found) = tokio::fs::read(store).await {
+                bundle = found;
+                bundle.push(b'\n');
+                break;
+            }
+        }
+        bundle.extend(self.certificates().await?);
+        Ok(Some(bundle))
     }
 
     /// The certificates that builds shall trust besides the distribution's own, as `images/ca.sh` prints them.

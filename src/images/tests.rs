@@ -165,3 +165,27 @@ fn the_digest_of_the_inputs_is_the_one_that_the_build_script_computes() {
         assert_eq!(script.trim(), ours, "{output:?}", output = output.stderr);
     }
 }
+
+#[tokio::test]
+async fn containers_trust_the_hosts_certificates_and_the_configured_ones() {
+    let engine = Arc::new(FakeEngine::new());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("proxy.pem");
+    let options = |ca_bundle| BuildOptions {
+        ca_bundle,
+        ..BuildOptions::default()
+    };
+    let none = Images::new(engine.clone(), options(None))
+        .container_bundle()
+        .await;
+    assert_eq!(none.unwrap(), None);
+    let images = Images::new(engine, options(Some(file.clone())));
+    let error = images.container_bundle().await.unwrap_err().to_string();
+    assert!(
+        error.contains("proxy.pem") && error.contains("Remedy"),
+        "{error}"
+    );
+    std::fs::write(&file, "OUR CERTIFICATE\n").unwrap();
+    let bundle = images.container_bundle().await.unwrap().unwrap();
+    assert!(bundle.ends_with(b"\nOUR CERTIFICATE\n"));
+}

@@ -310,6 +310,8 @@ async fn every_step_of_a_life_may_be_repeated() {
         engine.unpause(&id).await.unwrap();
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
+    // A frozen one is stopped too.
+    engine.pause(&id).await.unwrap();
     for _ in 0..2 {
         engine.stop(&id, Duration::from_secs(5)).await.unwrap();
     }

@@ -1,4 +1,5 @@
 //! Tests that need a real container engine.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
 mod engine;
 mod network;

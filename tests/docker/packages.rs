@@ -95,7 +95,7 @@ async fn system_packages_become_one_layer_that_is_built_once() {
         .flat_map(|i| i.tags.clone())
         .filter(|t| *t != name);
     let removed = images.prune(&others.collect()).await.unwrap();
-    assert_eq!(removed, [name.clone()]);
+    assert_eq!(removed, std::slice::from_ref(&name));
     assert!(matches!(
         world.engine.image(&name).await,
         Err(EngineError::NotFound(_))
@@ -187,4 +187,19 @@ async fn an_image_that_nobody_has_is_an_error_with_a_remedy() {
         "{error}"
     );
     assert!(error.to_string().contains("docker pull"), "{error}");
+}
+
+#[tokio::test]
+async fn the_default_image_is_taken_as_it_is_while_its_inputs_are_the_same() {
+    let world = World::new().await;
+    let images = images(&world);
+    let (progress, _lines) = mpsc::channel(256);
+    // Built by this test only where the folder changed since the last `make`.
+    let first = images.ensure(IMAGE, &progress).await.unwrap();
+    let (progress, mut lines) = mpsc::channel(256);
+    let second = images.ensure("skep-agent", &progress).await.unwrap();
+    drop(progress);
+    assert_eq!(first, second);
+    assert_eq!(lines.recv().await, None);
+    assert!(first.labels.contains_key("skep.inputs"), "{first:?}");
 }
