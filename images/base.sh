@@ -11,7 +11,7 @@
 #
 #   SKEP_BASE_REFRESH=1    make it anew although it is there
 #   SKEP_BASE_FROM         "registry" or "packages": only that way
-#   SKEP_PULL_TIMEOUT      seconds that the registry is given (15 to answer; 300 to deliver)
+#   SKEP_PULL_TIMEOUT      seconds that the registry is given to answer (15); to deliver, 300
 #   SOURCE_DATE_EPOCH      latest time stamp inside the image
 set -euo pipefail
 export LC_ALL=C
@@ -37,7 +37,7 @@ host_codename() {
 pull_upstream() {
     local answer="${SKEP_PULL_TIMEOUT:-15}" log pid waited=0 status=0
     log="$(mktemp)"
-    timeout "${SKEP_PULL_TIMEOUT:-300}" docker pull "$UPSTREAM" >"$log" 2>&1 </dev/null &
+    timeout 300 docker pull "$UPSTREAM" >"$log" 2>&1 </dev/null &
     pid=$!
     while kill -0 "$pid" 2>/dev/null; do
         if [ "$waited" -ge $((answer * 5)) ] && ! grep -q 'Pulling' "$log"; then
@@ -64,33 +64,39 @@ from_registry() {
     printf '%s\n' "$UPSTREAM_TAG"
 }
 
+# What apt is configured to fetch, in either format of its sources: URI|suite|component|origin.
+# Origins are known once lists were fetched; without lists the rest is.
+configured_targets() {
+    # shellcheck disable=SC2016 # the fields are for apt
+    {
+        apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)' 'Identifier: Packages'
+        apt-get indextargets --no-release-info --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)|' 'Identifier: Packages'
+    } 2>/dev/null | sort -u || true
+}
+
 # One `deb` line for each suite and component that this machine gets its own release from.
-# apt itself reads its configuration, so both formats of its sources are understood.
 host_sources() {
-    local id="$1" codename="$2" uri suite component signed origin options
-    # shellcheck disable=SC2016
-    apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)|$(ORIGIN)' \
-        'Identifier: Packages' 2>/dev/null | sort -u |
-    while IFS='|' read -r uri suite component signed origin; do
+    local id="$1" codename="$2" uri suite component origin options='' keyring
+    keyring="/usr/share/keyrings/$id-archive-keyring.gpg"
+    [ ! -r "$keyring" ] || options="[signed-by=$keyring] "
+    configured_targets | while IFS='|' read -r uri suite component origin; do
         case "$suite" in
             "$codename"|"$codename-updates"|"$codename-security"|"$codename/updates") ;;
             *) continue ;;
         esac
         case "$component" in main) ;; universe) [ "$id" = ubuntu ] || continue ;; *) continue ;; esac
-        # Another vendor may use the same suite and component names.
-        case "$(printf '%s' "$origin" | tr '[:upper:]' '[:lower:]')" in
-            "$id") ;;
-            '') case "$signed" in ''|*"$id-archive"*) ;; *) continue ;; esac ;;
-            *) continue ;;
-        esac
         # Cloud images name a file with a list of mirrors; the first of them serves.
         case "$uri" in
-            mirror+file:*) uri="$(grep -v '^[[:space:]]*\(#\|$\)' "/${uri#mirror+file:/}" | awk 'NR == 1 {print $1}')" ;;
+            mirror+file:*) uri="$(awk '$1 !~ /^(#|$)/ {print $1; exit}' "/${uri#mirror+file:/}")" ;;
         esac
         case "$uri" in http://*|https://*) ;; *) continue ;; esac
-        options=''
-        case "$signed" in /*) options="[signed-by=${signed%%,*}] " ;; esac
-        printf 'deb %s%s %s %s\n' "$options" "$uri" "$suite" "$component"
+        # Another vendor may use the same names of suites and components.
+        case "$origin|$uri" in
+            [Dd]ebian\|*|[Uu]buntu\|*) ;;
+            \|*"/$id"*) ;;
+            *) continue ;;
+        esac
+        printf 'deb %s%s %s %s\n' "$options" "${uri%/}/" "$suite" "$component"
     done | sort -u
 }
 
@@ -117,6 +123,8 @@ from_packages() {
     printf '%s\n' "$sources" >"$work/host.list"
     printf '%s\n' "$inside" >"$work/image.list"
     say "making $name ($arch) from this machine's packages; this takes about a minute"
+    # Never remove anything below $1/tmp in a hook: the configuration that keeps mmdebstrap's
+    # apt away from the host's own lists is there.
     # What the slim images of Debian leave out is left out here too. Time stamps are not
     # checked, because a mirror may be a frozen snapshot.
     # shellcheck disable=SC2016 # $1 is for mmdebstrap's shell
@@ -133,7 +141,7 @@ from_packages() {
         --customize-hook='rm -f "$1"/etc/apt/sources.list.d/* "$1"/etc/hostname "$1"/etc/resolv.conf' \
         --customize-hook="upload $work/image.list /etc/apt/sources.list" \
         --customize-hook='chmod 644 "$1"/etc/apt/sources.list' \
-        --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/dpkg/*-old "$1"/etc/*- "$1"/tmp/*' \
+        --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/dpkg/*-old "$1"/etc/*-' \
         --customize-hook=': >"$1"/etc/machine-id; rm -f "$1"/var/lib/dbus/machine-id' \
         --customize-hook='find "$1" -xdev -name __pycache__ -prune -exec rm -rf {} +' \
         "$codename" "$work/root.tar" "$work/host.list" >"$work/log" 2>&1 || {

@@ -42,7 +42,7 @@ inputs() {
 image_field() { docker image inspect --format "$2" "$1" 2>/dev/null || true; }
 
 main() {
-    local name="${1:-}" tag base base_id bundle digest variable started work
+    local name="${1:-}" tag base base_id previous bundle digest variable started work
     case "$name" in
         base) exec bash "$here/base.sh" ;;
         agent|claude-code|codex|opencode) ;;
@@ -52,7 +52,7 @@ main() {
     command -v docker >/dev/null || die "no docker client found. Remedy: run images/setup.sh, or apt-get install docker.io."
     docker version >/dev/null 2>&1 </dev/null || die "the Docker engine does not answer. Remedy: run images/setup.sh."
 
-    if [ "$name" = agent ]; then base="$(bash "$here/base.sh")"; else base="$(bash "$here/build.sh" agent)"; fi
+    if [ "$name" = agent ]; then base="$(bash "$here/base.sh")"; else base="$(SKEP_REBUILD='' bash "$here/build.sh" agent)"; fi
     base_id="$(image_field "$base" '{{.Id}}')"
     work="$(mktemp -d)"
     # shellcheck disable=SC2064
@@ -70,12 +70,13 @@ main() {
     cp -a "$here/$name/." "$work/context/"
     rm -f "$work/context/ca-bundle.crt"
     [ ! -s "$bundle" ] || cp "$bundle" "$work/context/"
-    set -- --build-arg "BASE=$base" --tag "$tag" \
+    set -- --force-rm --build-arg "BASE=$base" --tag "$tag" \
         --label "skep.image=$name" --label "skep.inputs=$digest" --label "skep.base=$base_id"
     [ -z "${SKEP_REBUILD:-}" ] || set -- "$@" --no-cache
     for variable in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY PIP_INDEX_URL NPM_CONFIG_REGISTRY; do
         [ -z "${!variable:-}" ] || set -- "$@" --build-arg "$variable"
     done
+    previous="$(image_field "$tag" '{{.Id}}')"
     say "building $tag on $base; certificates added: $(grep -c BEGIN "$bundle" || true)"
     started=$SECONDS
     # The classic builder is what the supervisor uses through the engine's API too.
@@ -84,8 +85,14 @@ main() {
     else
         DOCKER_BUILDKIT=0 docker build "$@" "$work/context" >"$work/log" 2>&1 || {
             tail -n 40 "$work/log" >&2
+            ! grep -qiE 'certificate verify failed|self.signed.certificate|unable to get (local )?issuer' "$work/log" ||
+                say "a certificate was not trusted. Remedy: set SKEP_CA_BUNDLE to a PEM file with your proxy's certificates."
             die "building $tag failed (its last lines are above)"
         }
+    fi
+    # The image that this one replaces goes, unless a container or an image stands on it.
+    if [ -n "$previous" ] && [ "$previous" != "$(image_field "$tag" '{{.Id}}')" ]; then
+        docker image rm "$previous" >/dev/null 2>&1 || true
     fi
     say "$tag is ready ($((SECONDS - started)) s, $(($(image_field "$tag" '{{.Size}}') / 1000000)) MB)"
     printf '%s\n' "$tag"
