@@ -4,10 +4,7 @@
 //! data: the solver library's own offline provider, filled ahead; and a walk that takes the newest
 //! fitting version of everything and checks nothing, which is less than any answer needs.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a benchmark ends when its data is wrong"
-)]
+#![expect(clippy::unwrap_used, reason = "a benchmark ends when its data is wrong")]
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -37,22 +34,14 @@ fn id(i: usize) -> String {
 /// Three dependencies each: one reaches further skills, two tie distant ones together.
 fn needs(i: usize) -> Vec<usize> {
     let further = [i + ROOTS, i + 7 * ROOTS + i % 13, (i * 31 + 17) % SKILLS];
-    further
-        .into_iter()
-        .filter(|n| *n < SKILLS && *n != i)
-        .collect()
+    further.into_iter().filter(|n| *n < SKILLS && *n != i).collect()
 }
 
 fn entry(i: usize) -> SkillEntry {
     let references = |minor: u64| -> Vec<SkillRef> {
-        let wanted = if minor.is_multiple_of(2) {
-            "^1"
-        } else {
-            ">=1.1.0"
-        };
+        let wanted = if minor.is_multiple_of(2) { "^1" } else { ">=1.1.0" };
         let all = needs(i).into_iter();
-        all.map(|n| format!("{}@{wanted}", id(n)).parse().unwrap())
-            .collect()
+        all.map(|n| format!("{}@{wanted}", id(n)).parse().unwrap()).collect()
     };
     let version = |minor: u64| VersionEntry {
         version: Version::new(1, minor, 0),
@@ -66,9 +55,7 @@ fn entry(i: usize) -> SkillEntry {
         id: id(i).parse().unwrap(),
         owner: Owner::Operator,
         enabled: true,
-        versions: (0..VERSIONS)
-            .map(|m| (Version::new(1, m, 0), version(m)))
-            .collect(),
+        versions: (0..VERSIONS).map(|m| (Version::new(1, m, 0), version(m))).collect(),
         registered_at: Timestamp::UNIX_EPOCH,
         updated_at: Timestamp::UNIX_EPOCH,
     }
@@ -76,9 +63,7 @@ fn entry(i: usize) -> SkillEntry {
 
 fn registry() -> Index {
     let skills = (0..SKILLS).map(|i| (id(i).parse().unwrap(), entry(i)));
-    Index {
-        skills: skills.collect(),
-    }
+    Index { skills: skills.collect() }
 }
 
 type Offline = OfflineDependencyProvider<String, Ranges<SemanticVersion>>;
@@ -97,10 +82,7 @@ fn offline(index: &Index, roots: &[SkillRef]) -> Offline {
         Requirement::Bare | Requirement::Latest => Ranges::full(),
     };
     let all = |wanted: &[SkillRef]| -> Vec<(String, Ranges<SemanticVersion>)> {
-        wanted
-            .iter()
-            .map(|w| (w.id.to_string(), range(w)))
-            .collect()
+        wanted.iter().map(|w| (w.id.to_string(), range(w))).collect()
     };
     let mut provider = Offline::new();
     provider.add_dependencies("root".to_owned(), (0, 0, 0), all(roots));
@@ -151,25 +133,14 @@ fn median(mut run: impl FnMut()) -> Duration {
 fn report(name: &str, ours: Duration, peer: &str, theirs: Duration) {
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
     let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
-    println!(
-        "{name}: {:.1} ms ({peer}: {:.1} ms, ratio {ratio:.2})",
-        ms(ours),
-        ms(theirs)
-    );
+    println!("{name}: {:.1} ms ({peer}: {:.1} ms, ratio {ratio:.2})", ms(ours), ms(theirs));
 }
 
 fn main() {
     let index = registry();
-    let roots: Vec<SkillRef> = (0..ROOTS)
-        .map(|i| format!("{}@^1", id(i)).parse().unwrap())
-        .collect();
+    let roots: Vec<SkillRef> = (0..ROOTS).map(|i| format!("{}@^1", id(i)).parse().unwrap()).collect();
     let resolve = |lock: Option<&LockedAgent>| {
-        let request = Request {
-            agent: None,
-            skills: &roots,
-            lock,
-            update: Update::None,
-        };
+        let request = Request { agent: None, skills: &roots, lock, update: Update::None };
         solve(&index, &request).unwrap()
     };
     let resolution = resolve(None);
@@ -185,12 +156,7 @@ fn main() {
     });
     let walk = median(|| drop(black_box(greedy(&index, &roots))));
     let name = format!("resolve {SKILLS} x {VERSIONS}");
-    report(
-        &name,
-        ours,
-        "pubgrub's offline provider, filled ahead",
-        library,
-    );
+    report(&name, ours, "pubgrub's offline provider, filled ahead", library);
     report(&name, ours, "unchecked greedy walk", walk);
     report(&format!("{name}, locked"), locked, "without a lock", ours);
 }

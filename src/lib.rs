@@ -13,6 +13,8 @@ pub mod error;
 #[cfg(feature = "host")]
 pub mod ids;
 #[cfg(feature = "host")]
+pub mod images;
+#[cfg(feature = "host")]
 pub mod init;
 #[cfg(feature = "host")]
 pub mod paths;

@@ -17,12 +17,7 @@ fn corpus() -> std::path::PathBuf {
 }
 
 fn strings(value: &Value) -> Vec<String> {
-    value
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|s| s.as_str().unwrap().to_owned())
-        .collect()
+    value.as_array().unwrap().iter().map(|s| s.as_str().unwrap().to_owned()).collect()
 }
 
 /// The recorded messages are cut at 160 characters, and at the first line break.
@@ -47,10 +42,7 @@ fn blocks() -> Vec<Value> {
     let mut out = Vec::new();
     for entry in fs::read_dir(corpus().join("frontmatter")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
-        out.extend(
-            text.lines()
-                .map(|l| serde_json::from_str::<Value>(l).unwrap()),
-        );
+        out.extend(text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()));
     }
     assert!(out.len() > 700, "{}", out.len());
     out
@@ -71,16 +63,9 @@ fn every_real_folder_is_accepted_and_its_spec_errors_are_warnings() {
         assert_eq!(skill.id.as_str(), folder);
         assert!(!skill.description.is_empty());
         assert!(!skill.body.unwrap().is_empty(), "{path}");
-        assert!(
-            same(&report.spec_errors, &recorded),
-            "{path}: {:?} is not {recorded:?}",
-            report.spec_errors
-        );
+        assert!(same(&report.spec_errors, &recorded), "{path}: {:?} is not {recorded:?}", report.spec_errors);
         for error in &report.spec_errors {
-            assert!(
-                report.warnings.iter().any(|w| w.message == *error),
-                "{path}"
-            );
+            assert!(report.warnings.iter().any(|w| w.message == *error), "{path}");
         }
     }
 }
@@ -92,16 +77,10 @@ fn strict_checking_says_what_the_reference_says_of_every_block() {
         let text = block["frontmatter"].as_str().unwrap();
         let recorded = strings(&block["spec_errors"]);
         let ours = spec_errors(text, folder_of(path));
-        assert!(
-            same(&ours, &recorded),
-            "{path}: {ours:?} is not {recorded:?}"
-        );
+        assert!(same(&ours, &recorded), "{path}: {ours:?} is not {recorded:?}");
         let file = format!("---\n{text}\n---\nbody\n");
         let whole = file_spec_errors(&file, folder_of(path));
-        assert!(
-            same(&whole, &recorded),
-            "{path}: {whole:?} is not {recorded:?}"
-        );
+        assert!(same(&whole, &recorded), "{path}: {whole:?} is not {recorded:?}");
     }
 }
 
@@ -111,8 +90,8 @@ fn every_block_loads_unless_its_yaml_is_broken_and_keeps_unknown_keys() {
         let path = block["path"].as_str().unwrap();
         let text = block["frontmatter"].as_str().unwrap();
         let file = format!("---\n{text}\n---\nbody\n");
-        let source = Source::from_memory(&[("SKILL.md", file.as_bytes(), false)])
-            .named(folder_of(path).unwrap());
+        let source =
+            Source::from_memory(&[("SKILL.md", file.as_bytes(), false)]).named(folder_of(path).unwrap());
         let report = read(&source, Limits::default());
         if block["yaml"] != "ok" {
             assert!(report.skill.is_some() || report.errors.iter().all(|e| e.line.is_some()));
@@ -124,16 +103,7 @@ fn every_block_loads_unless_its_yaml_is_broken_and_keeps_unknown_keys() {
             let Some((key, _)) = line.split_once(':') else {
                 continue;
             };
-            if [
-                "license",
-                "source",
-                "author",
-                "category",
-                "risk",
-                "allowed-tools",
-            ]
-            .contains(&key)
-            {
+            if ["license", "source", "author", "category", "risk", "allowed-tools"].contains(&key) {
                 assert!(skill.extra.contains_key(key), "{path}: {key}");
             }
         }

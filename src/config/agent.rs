@@ -43,11 +43,8 @@ pub(super) struct Partial {
 impl Partial {
     /// Reads all keys that an agent may have.
     pub(super) fn read(r: &mut Reader, t: &Table<'_, '_>) -> Self {
-        let restarts = [
-            ("always", Restart::Always),
-            ("on-failure", Restart::OnFailure),
-            ("never", Restart::Never),
-        ];
+        let restarts =
+            [("always", Restart::Always), ("on-failure", Restart::OnFailure), ("never", Restart::Never)];
         Self {
             description: r.read(t, "description", |r, f| r.string(f).map(str::to_owned)),
             soul: r.read(t, "soul", path),
@@ -59,22 +56,15 @@ impl Partial {
             main_restart: r.read(t, "main_restart", |r, f| r.choice(f, &restarts)),
             env: r.read(t, "env", environment),
             workspace: r.read(t, "workspace", workspace),
-            image: r.read(t, "image", |r, f| {
-                r.filled(f).and_then(|s| r.accept(f, values::image(s)))
-            }),
-            memory: r.read(t, "memory", |r, f| {
-                size(r, f, 16 * MIB, "less does not hold the init and a process")
-            }),
+            image: r.read(t, "image", |r, f| r.filled(f).and_then(|s| r.accept(f, values::image(s)))),
+            memory: r
+                .read(t, "memory", |r, f| size(r, f, 16 * MIB, "less does not hold the init and a process")),
             cpus: r.read(t, "cpus", cpus),
             pids: r.read(t, "pids", pids),
-            disk: r.read(t, "disk", |r, f| {
-                size(r, f, MIB, "the agent would be paused at once")
-            }),
+            disk: r.read(t, "disk", |r, f| size(r, f, MIB, "the agent would be paused at once")),
             network: r.read(t, "network", network),
             stop_grace: r.read(t, "stop_grace", stop_grace),
-            runtime: r.read(t, "runtime", |r, f| {
-                r.filled(f).and_then(|s| r.accept(f, values::runtime(s)))
-            }),
+            runtime: r.read(t, "runtime", |r, f| r.filled(f).and_then(|s| r.accept(f, values::runtime(s)))),
             autostart: r.read(t, "autostart", Reader::boolean),
         }
     }
@@ -93,25 +83,16 @@ impl Partial {
             secrets: self.secrets.or(d.secrets),
             command: self.command.or(d.command),
             main: self.main.or(d.main),
-            main_restart: self
-                .main_restart
-                .or(d.main_restart)
-                .unwrap_or(Restart::Always),
+            main_restart: self.main_restart.or(d.main_restart).unwrap_or(Restart::Always),
             env,
             workspace: self.workspace.or(d.workspace).unwrap_or(Workspace::Named),
-            image: self
-                .image
-                .or(d.image)
-                .unwrap_or_else(|| "skep-agent:latest".to_owned()),
+            image: self.image.or(d.image).unwrap_or_else(|| "skep-agent:latest".to_owned()),
             memory: self.memory.or(d.memory).unwrap_or(512 * MIB),
             cpus: self.cpus.or(d.cpus).unwrap_or(1.0),
             pids: self.pids.or(d.pids).unwrap_or(256),
             disk: self.disk.or(d.disk).unwrap_or(2048 * MIB),
             network: self.network.or(d.network).unwrap_or(Network::None),
-            stop_grace: self
-                .stop_grace
-                .or(d.stop_grace)
-                .unwrap_or(Duration::from_secs(10)),
+            stop_grace: self.stop_grace.or(d.stop_grace).unwrap_or(Duration::from_secs(10)),
             runtime: self.runtime.or(d.runtime),
             autostart: self.autostart.or(d.autostart).unwrap_or(true),
         }
@@ -134,11 +115,7 @@ fn skills(r: &mut Reader, f: &Field<'_, '_>) -> Option<Vec<SkillRef>> {
                 skill.id,
                 skill.to_string()
             );
-            r.fault(
-                &f.span(),
-                message,
-                "keep one of them: an agent has one version of a skill",
-            );
+            r.fault(&f.span(), message, "keep one of them: an agent has one version of a skill");
         }
         Some(skill)
     })
@@ -149,11 +126,7 @@ fn secrets(r: &mut Reader, f: &Field<'_, '_>) -> Option<Vec<SecretName>> {
     r.array(f, |r, f| {
         let name: SecretName = r.parsed(f)?;
         if !seen.insert(name.clone()) {
-            r.fault(
-                &f.span(),
-                format!("secret \"{name}\" is listed twice"),
-                "remove one of them",
-            );
+            r.fault(&f.span(), format!("secret \"{name}\" is listed twice"), "remove one of them");
         }
         Some(name)
     })
@@ -163,10 +136,7 @@ fn secrets(r: &mut Reader, f: &Field<'_, '_>) -> Option<Vec<SecretName>> {
 fn arguments(r: &mut Reader, f: &Field<'_, '_>) -> Option<Vec<String>> {
     if let DeValue::String(line) = f.value.get_ref() {
         let help = if line.contains(['"', '\'', '|', '&', ';', '<', '>', '$', '\\', '*', '\n']) {
-            format!(
-                "for a shell line write [\"sh\", \"-c\", {:?}]",
-                line.as_ref()
-            )
+            format!("for a shell line write [\"sh\", \"-c\", {:?}]", line.as_ref())
         } else {
             format!("write {:?}", line.split_whitespace().collect::<Vec<_>>())
         };
@@ -230,38 +200,22 @@ pub(super) fn size(r: &mut Reader, f: &Field<'_, '_>, least: u64, reason: &str) 
     let bytes = match f.value.get_ref() {
         DeValue::String(_) => {
             let written = r.string(f)?;
-            let read = parse_size(written)
-                .map_err(|help| (format!("{} is not a size: {written:?}", f.path), help));
+            let read =
+                parse_size(written).map_err(|help| (format!("{} is not a size: {written:?}", f.path), help));
             r.accept(f, read)?
         }
         DeValue::Integer(_) => u64::try_from(r.integer(f)?).unwrap_or_default(),
         _ => {
-            return r.wrong_type(
-                f,
-                "a size",
-                "write a number and a unit, such as \"512MiB\" or \"2GB\"",
-            );
+            return r.wrong_type(f, "a size", "write a number and a unit, such as \"512MiB\" or \"2GB\"");
         }
     };
     if bytes < least {
-        let message = format!(
-            "{} must be at least {}: {reason}",
-            f.path,
-            format_size(least)
-        );
-        r.fault(
-            &f.span(),
-            message,
-            format!("write \"{}\" or more", format_size(least)),
-        );
+        let message = format!("{} must be at least {}: {reason}", f.path, format_size(least));
+        r.fault(&f.span(), message, format!("write \"{}\" or more", format_size(least)));
         return None;
     }
     if i64::try_from(bytes).is_err() {
-        r.fault(
-            &f.span(),
-            format!("{} is larger than an engine can count", f.path),
-            "write a smaller size",
-        );
+        r.fault(&f.span(), format!("{} is larger than an engine can count", f.path), "write a smaller size");
         return None;
     }
     Some(bytes)
@@ -272,20 +226,13 @@ fn cpus(r: &mut Reader, f: &Field<'_, '_>) -> Option<f64> {
         DeValue::Float(n) => n.as_str().parse().unwrap_or(f64::NAN),
         DeValue::Integer(_) => f64::from(i32::try_from(r.integer(f)?).unwrap_or(i32::MAX)),
         _ => {
-            return r.wrong_type(
-                f,
-                "a number",
-                "write a number without quotes, such as 1.0 or 0.5",
-            );
+            return r.wrong_type(f, "a number", "write a number without quotes, such as 1.0 or 0.5");
         }
     };
     if (0.01..=1024.0).contains(&cpus) {
         return Some(cpus);
     }
-    let message = format!(
-        "{} must be from 0.01 to 1024: an engine cannot give out less or more",
-        f.path
-    );
+    let message = format!("{} must be from 0.01 to 1024: an engine cannot give out less or more", f.path);
     r.fault(&f.span(), message, "write a number such as 1.0 or 0.5");
     None
 }
@@ -296,10 +243,8 @@ fn pids(r: &mut Reader, f: &Field<'_, '_>) -> Option<u32> {
     match u32::try_from(r.integer(f)?) {
         Ok(n) if (8..=MOST).contains(&n) => Some(n),
         _ => {
-            let message = format!(
-                "{} must be from 8 to {MOST}: the init and its runners need some themselves",
-                f.path
-            );
+            let message =
+                format!("{} must be from 8 to {MOST}: the init and its runners need some themselves", f.path);
             r.fault(&f.span(), message, "write a number such as 256");
             None
         }
@@ -308,21 +253,11 @@ fn pids(r: &mut Reader, f: &Field<'_, '_>) -> Option<u32> {
 
 fn network(r: &mut Reader, f: &Field<'_, '_>) -> Option<Network> {
     if let DeValue::Table(_) = f.value.get_ref() {
-        let message = format!(
-            "{}: an allow-list is not yet enforced, so it is refused",
-            f.path
-        );
-        r.fault(
-            &f.span(),
-            message,
-            "use \"none\", or \"internet\" to allow every host",
-        );
+        let message = format!("{}: an allow-list is not yet enforced, so it is refused", f.path);
+        r.fault(&f.span(), message, "use \"none\", or \"internet\" to allow every host");
         return None;
     }
-    r.choice(
-        f,
-        &[("none", Network::None), ("internet", Network::Internet)],
-    )
+    r.choice(f, &[("none", Network::None), ("internet", Network::Internet)])
 }
 
 fn stop_grace(r: &mut Reader, f: &Field<'_, '_>) -> Option<Duration> {
@@ -332,16 +267,13 @@ fn stop_grace(r: &mut Reader, f: &Field<'_, '_>) -> Option<Duration> {
             return r.wrong_type(
                 f,
                 "a duration",
-                &format!(
-                    "write the unit: \"{}s\"",
-                    n.as_str().trim_start_matches('-')
-                ),
+                &format!("write the unit: \"{}s\"", n.as_str().trim_start_matches('-')),
             );
         }
         _ => return r.wrong_type(f, "a duration", "write it with its unit: \"10s\""),
     };
-    let read = parse_duration(written)
-        .map_err(|help| (format!("{} is not a duration: {written:?}", f.path), help));
+    let read =
+        parse_duration(written).map_err(|help| (format!("{} is not a duration: {written:?}", f.path), help));
     let grace = r.accept(f, read)?;
     if grace > Duration::from_secs(3600) {
         r.fault(

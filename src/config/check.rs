@@ -23,12 +23,7 @@ pub(super) fn default_agent(r: &mut Reader, config: &Config, names: &[String]) {
         || format!("add [agents.{wanted}], or name one of the agents"),
         |near| format!("did you mean \"{near}\"?"),
     );
-    fault(
-        r,
-        "hive.default_agent",
-        &format!("there is no agent {wanted:?}"),
-        &help,
-    );
+    fault(r, "hive.default_agent", &format!("there is no agent {wanted:?}"), &help);
 }
 
 /// Rules between the keys of one agent, and between the folders of all.
@@ -37,25 +32,11 @@ pub(super) fn agents(r: &mut Reader, config: &Config) {
         let restart = format!("agents.{id}.main_restart");
         if agent.main.is_none() && r.places.contains_key(&restart) {
             let at = r.places[&restart];
-            r.warn(
-                &(at..at),
-                format!("{restart} has no effect without main"),
-                "add main, or remove it",
-            );
+            r.warn(&(at..at), format!("{restart} has no effect without main"), "add main, or remove it");
         }
-        for name in agent
-            .secrets
-            .iter()
-            .flatten()
-            .filter(|n| agent.env.contains_key(n.as_str()))
-        {
+        for name in agent.secrets.iter().flatten().filter(|n| agent.env.contains_key(n.as_str())) {
             let message = format!("{name} is both in env and in secrets of agent \"{id}\"");
-            fault(
-                r,
-                &key_of(r, id, "secrets"),
-                &message,
-                "keep the secret, and remove it from env",
-            );
+            fault(r, &key_of(r, id, "secrets"), &message, "keep the secret, and remove it from env");
         }
     }
     workspaces(r, config);
@@ -65,33 +46,15 @@ pub(super) fn agents(r: &mut Reader, config: &Config) {
 /// may lie in it or around it.
 fn workspaces(r: &mut Reader, config: &Config) {
     let mut guarded: BTreeMap<&Path, &str> = BTreeMap::new();
-    for (path, what) in [
-        ("registry", "the registry"),
-        ("skep.toml", "the configuration"),
-        ("skep.lock", "the lock"),
-    ] {
+    for (path, what) in
+        [("registry", "the registry"), ("skep.toml", "the configuration"), ("skep.lock", "the lock")]
+    {
         guarded.insert(Path::new(path), what);
     }
     guarded.insert(&config.secrets_file, "the secrets file");
-    guarded.extend(
-        config
-            .registry
-            .sources
-            .iter()
-            .map(|s| (s.as_path(), "a source of skills")),
-    );
-    guarded.extend(
-        config
-            .ca_bundle
-            .iter()
-            .map(|p| (p.as_path(), "the CA bundle")),
-    );
-    guarded.extend(
-        config
-            .agents
-            .values()
-            .filter_map(|a| Some((a.soul.as_deref()?, "a soul file"))),
-    );
+    guarded.extend(config.registry.sources.iter().map(|s| (s.as_path(), "a source of skills")));
+    guarded.extend(config.ca_bundle.iter().map(|p| (p.as_path(), "the CA bundle")));
+    guarded.extend(config.agents.values().filter_map(|a| Some((a.soul.as_deref()?, "a soul file"))));
 
     let mut all: Vec<(&Path, &AgentId)> = Vec::new();
     for (id, agent) in &config.agents {
@@ -100,20 +63,13 @@ fn workspaces(r: &mut Reader, config: &Config) {
         };
         all.push((path, id));
         let at = key_of(r, id, "workspace");
-        if let Some((other, what)) = guarded
-            .iter()
-            .find(|(g, _)| g.starts_with(path) || path.starts_with(g))
+        if let Some((other, what)) = guarded.iter().find(|(g, _)| g.starts_with(path) || path.starts_with(g))
         {
             let message = format!(
                 "the workspace of agent \"{id}\" would let it write {what}, {:?}",
                 other.display().to_string()
             );
-            fault(
-                r,
-                &at,
-                &message,
-                "choose a folder apart from it, such as \"./work\"",
-            );
+            fault(r, &at, &message, "choose a folder apart from it, such as \"./work\"");
         }
     }
     all.sort();
@@ -127,16 +83,11 @@ fn workspaces(r: &mut Reader, config: &Config) {
                     "agents \"{first}\" and \"{id}\" share the workspace {:?}",
                     path.display().to_string()
                 );
-                r.warn(
-                    &(place..place),
-                    message,
-                    "give each a folder of its own if that is not meant",
-                );
+                r.warn(&(place..place), message, "give each a folder of its own if that is not meant");
             }
             Some((around, first)) if path.starts_with(around) => {
-                let message = format!(
-                    "the workspace of agent \"{id}\" lies inside that of agent \"{first}\""
-                );
+                let message =
+                    format!("the workspace of agent \"{id}\" lies inside that of agent \"{first}\"");
                 fault(
                     r,
                     &at,
@@ -152,11 +103,7 @@ fn workspaces(r: &mut Reader, config: &Config) {
 /// The path of an agent's key: its own, or the one of `[defaults]` that it takes over.
 pub(super) fn key_in(places: &super::reader::Places, id: &AgentId, key: &str) -> String {
     let own = format!("agents.{id}.{key}");
-    if places.contains_key(&own) {
-        own
-    } else {
-        format!("defaults.{key}")
-    }
+    if places.contains_key(&own) { own } else { format!("defaults.{key}") }
 }
 
 fn key_of(r: &Reader, id: &AgentId, key: &str) -> String {

@@ -36,22 +36,12 @@ impl Changes {
 pub fn changed(old: &Config, new: &Config) -> Changes {
     let all_changed = old.ca_bundle != new.ca_bundle;
     let without = |a: &Config, b: &Config| -> BTreeSet<AgentId> {
-        a.agents
-            .keys()
-            .filter(|id| !b.agents.contains_key(*id))
-            .cloned()
-            .collect()
+        a.agents.keys().filter(|id| !b.agents.contains_key(*id)).cloned().collect()
     };
-    let differs = |id: &&AgentId| {
-        old.agents
-            .get(*id)
-            .is_some_and(|was| all_changed || *was != new.agents[*id])
-    };
+    let differs =
+        |id: &&AgentId| old.agents.get(*id).is_some_and(|was| all_changed || *was != new.agents[*id]);
     let listed = |keys: &[(&'static str, bool)]| {
-        keys.iter()
-            .filter(|(_, differ)| *differ)
-            .map(|(key, _)| *key)
-            .collect()
+        keys.iter().filter(|(_, differ)| *differ).map(|(key, _)| *key).collect()
     };
     Changes {
         added: without(new, old),
@@ -61,22 +51,10 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ("hive.timezone", old.timezone != new.timezone),
             ("hive.default_agent", old.default_agent != new.default_agent),
             ("hive.ca_bundle", all_changed),
-            (
-                "api.allowed_hosts",
-                old.api.allowed_hosts != new.api.allowed_hosts,
-            ),
-            (
-                "registry.sources",
-                old.registry.sources != new.registry.sources,
-            ),
-            (
-                "registry.agent_skills",
-                old.registry.agent_skills != new.registry.agent_skills,
-            ),
-            (
-                "registry.limits",
-                old.registry.limits != new.registry.limits,
-            ),
+            ("api.allowed_hosts", old.api.allowed_hosts != new.api.allowed_hosts),
+            ("registry.sources", old.registry.sources != new.registry.sources),
+            ("registry.agent_skills", old.registry.agent_skills != new.registry.agent_skills),
+            ("registry.limits", old.registry.limits != new.registry.limits),
             ("secrets.file", old.secrets_file != new.secrets_file),
         ]),
         restart: listed(&[
@@ -118,9 +96,7 @@ mod tests {
 
     #[test]
     fn writing_the_same_in_other_words_changes_nothing() {
-        let old = config(
-            "[hive]\nname = 'hive'\n[agents.a]\nmemory = '1GiB' # roomy\nskills = ['x@1.0.0']",
-        );
+        let old = config("[hive]\nname = 'hive'\n[agents.a]\nmemory = '1GiB' # roomy\nskills = ['x@1.0.0']");
         let new = config("agents.a = { skills = ['x@1.0.0'], memory = 1073741824 }");
         assert!(changed(&old, &new).is_empty());
     }
@@ -135,10 +111,6 @@ mod tests {
         let changes = changed(&old, &new);
         assert_eq!(changes.restart, ["hive.name", "api.listen"]);
         assert_eq!(changes.live.len(), 8);
-        assert_eq!(
-            names(&changes.changed),
-            ["a"],
-            "all agents carry the CA bundle"
-        );
+        assert_eq!(names(&changes.changed), ["a"], "all agents carry the CA bundle");
     }
 }

@@ -15,30 +15,12 @@ pub struct Variable {
 
 /// All of them, for help and documentation.
 pub const VARIABLES: &[Variable] = &[
-    Variable {
-        name: "SKEP_DIR",
-        doc: "folder of the hive, instead of the current one or one above it",
-    },
-    Variable {
-        name: "SKEP_HOST",
-        doc: "address of the supervisor's API, instead of the hive's own socket",
-    },
-    Variable {
-        name: "SKEP_LOG",
-        doc: "what is logged, such as info or skep=debug",
-    },
-    Variable {
-        name: "DOCKER_HOST",
-        doc: "address of the Docker engine, instead of /var/run/docker.sock",
-    },
-    Variable {
-        name: "NO_COLOR",
-        doc: "no colour when set to anything",
-    },
-    Variable {
-        name: "TERM",
-        doc: "type of the terminal, handed to `skep shell`",
-    },
+    Variable { name: "SKEP_DIR", doc: "folder of the hive, instead of the current one or one above it" },
+    Variable { name: "SKEP_HOST", doc: "address of the supervisor's API, instead of the hive's own socket" },
+    Variable { name: "SKEP_LOG", doc: "what is logged, such as info or skep=debug" },
+    Variable { name: "DOCKER_HOST", doc: "address of the Docker engine, instead of /var/run/docker.sock" },
+    Variable { name: "NO_COLOR", doc: "no colour when set to anything" },
+    Variable { name: "TERM", doc: "type of the terminal, handed to `skep shell`" },
 ];
 
 /// The value of a documented variable; none when unset, empty or not UTF-8.
@@ -47,10 +29,7 @@ pub const VARIABLES: &[Variable] = &[
 /// In debug builds when `name` is not in [`VARIABLES`].
 #[must_use]
 pub fn var(name: &str) -> Option<String> {
-    debug_assert!(
-        VARIABLES.iter().any(|v| v.name == name),
-        "{name} is not documented"
-    );
+    debug_assert!(VARIABLES.iter().any(|v| v.name == name), "{name} is not documented");
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -17,18 +17,8 @@ pub struct Key {
     pub doc: &'static str,
 }
 
-const fn key(
-    name: &'static str,
-    form: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> Key {
-    Key {
-        name,
-        form,
-        default,
-        doc,
-    }
+const fn key(name: &'static str, form: &'static str, default: &'static str, doc: &'static str) -> Key {
+    Key { name, form, default, doc }
 }
 
 /// The top level of the file. The last six are known but have no effect yet.
@@ -37,21 +27,11 @@ pub const ROOT: &[Key] = &[
     key("api", "table", "", "where the HTTP API listens"),
     key("registry", "table", "", "where skills come from"),
     key("secrets", "table", "", "where secrets are kept"),
-    key(
-        "defaults",
-        "table",
-        "",
-        "values for all agents: any agent key but skills and jobs",
-    ),
+    key("defaults", "table", "", "values for all agents: any agent key but skills and jobs"),
     key("agents", "table", "", "the agents, one table each"),
     key("runs", "table", "", "limits and retention of runs"),
     key("notify", "table", "", "targets of notifications"),
-    key(
-        "tools",
-        "table",
-        "",
-        "defaults and hidden parameters of tools",
-    ),
+    key("tools", "table", "", "defaults and hidden parameters of tools"),
     key("preflight", "array of tables", "", "checks before a run"),
     key("model", "table", "", "the model endpoint"),
 ];
@@ -61,24 +41,9 @@ pub const NOT_YET: &[&str] = &["runs", "notify", "tools", "preflight", "model"];
 
 /// `[hive]`.
 pub const HIVE: &[Key] = &[
-    key(
-        "name",
-        "\"demo\"",
-        "the folder's name",
-        "name of the hive; part of every container's name",
-    ),
-    key(
-        "timezone",
-        "\"Europe/Berlin\"",
-        "the system's",
-        "IANA time zone of the hive",
-    ),
-    key(
-        "default_agent",
-        "\"manager\"",
-        "none",
-        "agent that answers when none is named",
-    ),
+    key("name", "\"demo\"", "the folder's name", "name of the hive; part of every container's name"),
+    key("timezone", "\"Europe/Berlin\"", "the system's", "IANA time zone of the hive"),
+    key("default_agent", "\"manager\"", "none", "agent that answers when none is named"),
     key(
         "ca_bundle",
         "\"ca.pem\"",
@@ -125,12 +90,7 @@ pub const LIMITS: &[Key] = &[
     key("files", "2000", "2000", "files a skill"),
     key("total", "\"64MiB\"", "\"64MiB\"", "bytes a skill"),
     key("file", "\"16MiB\"", "\"16MiB\"", "bytes a file"),
-    key(
-        "manifest",
-        "\"1MiB\"",
-        "\"1MiB\"",
-        "bytes of manifest.json or SKILL.md",
-    ),
+    key("manifest", "\"1MiB\"", "\"1MiB\"", "bytes of manifest.json or SKILL.md"),
 ];
 
 /// `[secrets]`.
@@ -143,116 +103,36 @@ pub const SECRETS: &[Key] = &[key(
 
 /// `[agents.<id>]`; all but `skills` and `jobs` also in `[defaults]`.
 pub const AGENT: &[Key] = &[
-    key(
-        "description",
-        "\"Writes the weekly report\"",
-        "\"\"",
-        "for people",
-    ),
-    key(
-        "soul",
-        "\"souls/writer.md\"",
-        "none",
-        "file mounted at /soul.md, relative to the hive",
-    ),
-    key(
-        "allow_soul_edit",
-        "true | false",
-        "false",
-        "whether the agent may write /soul.md",
-    ),
-    key(
-        "skills",
-        "[\"basic-tools\", \"cron-tools@^1.0\"]",
-        "[]",
-        "skills it is given",
-    ),
+    key("description", "\"Writes the weekly report\"", "\"\"", "for people"),
+    key("soul", "\"souls/writer.md\"", "none", "file mounted at /soul.md, relative to the hive"),
+    key("allow_soul_edit", "true | false", "false", "whether the agent may write /soul.md"),
+    key("skills", "[\"basic-tools\", \"cron-tools@^1.0\"]", "[]", "skills it is given"),
     key(
         "secrets",
         "[\"API_KEY\"]",
         "all that its skills declare",
         "narrows the secrets that may be injected; never widens",
     ),
-    key(
-        "command",
-        "[\"claude\", \"-p\", \"{instructions}\"]",
-        "none",
-        "how agent-tier runs are executed",
-    ),
-    key(
-        "main",
-        "[\"node\", \"server.mjs\"]",
-        "none",
-        "long-running process",
-    ),
-    key(
-        "main_restart",
-        "\"always\" | \"on-failure\" | \"never\"",
-        "\"always\"",
-        "restart policy of main",
-    ),
-    key(
-        "env",
-        "{ LOG_LEVEL = \"info\" }",
-        "{}",
-        "plain environment; merged key by key with [defaults]",
-    ),
+    key("command", "[\"claude\", \"-p\", \"{instructions}\"]", "none", "how agent-tier runs are executed"),
+    key("main", "[\"node\", \"server.mjs\"]", "none", "long-running process"),
+    key("main_restart", "\"always\" | \"on-failure\" | \"never\"", "\"always\"", "restart policy of main"),
+    key("env", "{ LOG_LEVEL = \"info\" }", "{}", "plain environment; merged key by key with [defaults]"),
     key(
         "workspace",
         "\"named\" | \"tmpfs\" | \"./path\"",
         "\"named\"",
         "where /workspace lives: kept in .skep, in memory, or a folder of the hive",
     ),
-    key(
-        "image",
-        "\"skep-agent:latest\"",
-        "\"skep-agent:latest\"",
-        "container image",
-    ),
-    key(
-        "memory",
-        "\"512MiB\"",
-        "\"512MiB\"",
-        "memory; at least 16MiB",
-    ),
+    key("image", "\"skep-agent:latest\"", "\"skep-agent:latest\"", "container image"),
+    key("memory", "\"512MiB\"", "\"512MiB\"", "memory; at least 16MiB"),
     key("cpus", "1.0", "1.0", "processors; 0.01 to 1024"),
     key("pids", "256", "256", "processes and threads; at least 8"),
-    key(
-        "disk",
-        "\"2GiB\"",
-        "\"2GiB\"",
-        "workspace and custom skills together; above it the agent is paused",
-    ),
-    key(
-        "network",
-        "\"none\" | \"internet\"",
-        "\"none\"",
-        "what it may reach",
-    ),
-    key(
-        "stop_grace",
-        "\"10s\"",
-        "\"10s\"",
-        "time between SIGTERM and SIGKILL; at most 1h",
-    ),
-    key(
-        "runtime",
-        "\"runsc\"",
-        "the engine's",
-        "engine runtime by name",
-    ),
-    key(
-        "autostart",
-        "true | false",
-        "true",
-        "whether it starts with the hive",
-    ),
-    key(
-        "jobs",
-        "array of tables",
-        "none",
-        "scheduled jobs; no effect in this version yet",
-    ),
+    key("disk", "\"2GiB\"", "\"2GiB\"", "workspace and custom skills together; above it the agent is paused"),
+    key("network", "\"none\" | \"internet\"", "\"none\"", "what it may reach"),
+    key("stop_grace", "\"10s\"", "\"10s\"", "time between SIGTERM and SIGKILL; at most 1h"),
+    key("runtime", "\"runsc\"", "the engine's", "engine runtime by name"),
+    key("autostart", "true | false", "true", "whether it starts with the hive"),
+    key("jobs", "array of tables", "none", "scheduled jobs; no effect in this version yet"),
 ];
 
 /// Each section with the header that opens it, in the order of the reference.
@@ -295,12 +175,7 @@ pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> O
     known
         .into_iter()
         .filter(|k| k.len().abs_diff(lower.len()) <= 2 * tolerance)
-        .map(|k| {
-            (
-                strsim::damerau_levenshtein(&lower, &k.to_lowercase().replace('-', "_")),
-                k,
-            )
-        })
+        .map(|k| (strsim::damerau_levenshtein(&lower, &k.to_lowercase().replace('-', "_")), k))
         .filter(|(distance, _)| *distance <= tolerance)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, k)| k)
@@ -310,16 +185,12 @@ pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> O
 #[must_use]
 pub fn advice(written: &str, keys: &[Key]) -> String {
     let names = || keys.iter().map(|k| k.name);
-    let alias = ALIASES
-        .iter()
-        .find(|(from, to)| *from == written && names().any(|n| n == *to))
-        .map(|(_, to)| *to);
+    let alias =
+        ALIASES.iter().find(|(from, to)| *from == written && names().any(|n| n == *to)).map(|(_, to)| *to);
     if let Some(near) = alias.or_else(|| nearest(written, names())) {
         return format!("did you mean \"{near}\"?");
     }
-    let home = SECTIONS
-        .iter()
-        .find(|(_, section)| section.iter().any(|k| k.name == written));
+    let home = SECTIONS.iter().find(|(_, section)| section.iter().any(|k| k.name == written));
     if let Some((header, _)) = home {
         return format!("\"{written}\" belongs in {header}");
     }
@@ -333,20 +204,11 @@ pub fn reference() -> String {
     for (header, keys) in SECTIONS {
         let cell = |s: &str| s.replace('|', "\\|");
         let rows = keys.iter().map(|k| {
-            format!(
-                "| `{}` | `{}` | {} | {} |",
-                k.name,
-                cell(k.form),
-                cell(k.default),
-                cell(k.doc)
-            )
+            format!("| `{}` | `{}` | {} | {} |", k.name, cell(k.form), cell(k.default), cell(k.doc))
         });
         let rows = rows.collect::<Vec<_>>().join("\n");
-        writeln!(
-            out,
-            "### `{header}`\n\n| key | form | default | meaning |\n|---|---|---|---|\n{rows}\n"
-        )
-        .unwrap_or_default();
+        writeln!(out, "### `{header}`\n\n| key | form | default | meaning |\n|---|---|---|---|\n{rows}\n")
+            .unwrap_or_default();
     }
     out
 }

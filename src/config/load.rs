@@ -68,11 +68,7 @@ pub enum ConfigError {
 
 fn summary(faults: &[Fault]) -> String {
     let list: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    let count = if faults.len() == 1 {
-        "a mistake".to_owned()
-    } else {
-        format!("{} mistakes", faults.len())
-    };
+    let count = if faults.len() == 1 { "a mistake".to_owned() } else { format!("{} mistakes", faults.len()) };
     format!("skep.toml has {count}:\n{}", list.join("\n"))
 }
 
@@ -97,20 +93,12 @@ pub fn load(hive_dir: &Path) -> Result<Loaded, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError::Invalid { faults, text });
     }
-    Ok(Loaded {
-        config: parsed.config,
-        warnings: parsed.warnings,
-        hash,
-        text,
-    })
+    Ok(Loaded { config: parsed.config, warnings: parsed.warnings, hash, text })
 }
 
 /// Reads a regular file of at most `most` bytes, without waiting on a pipe put in its place.
 fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
+    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
@@ -127,19 +115,13 @@ fn not_utf8(e: &std::string::FromUtf8Error) -> ConfigError {
     let text = String::from_utf8_lossy(e.as_bytes()).into_owned();
     let (line, column) = position(&text, good);
     let fault = Fault::new(FILE, format!("byte {good} is not UTF-8")).at(line, column);
-    ConfigError::Invalid {
-        faults: vec![fault.help("save the file as UTF-8")],
-        text,
-    }
+    ConfigError::Invalid { faults: vec![fault.help("save the file as UTF-8")], text }
 }
 
 /// The folder's name as far as a hive may be called so.
 fn folder_name(hive_dir: &Path) -> HiveName {
     let full = fs::canonicalize(hive_dir).unwrap_or_else(|_| hive_dir.to_owned());
-    let name = full
-        .file_name()
-        .map(|n| n.to_string_lossy().to_lowercase())
-        .unwrap_or_default();
+    let name = full.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
     let mut slug = String::new();
     for c in name.chars() {
         match c {
@@ -150,8 +132,7 @@ fn folder_name(hive_dir: &Path) -> HiveName {
     }
     slug.truncate(40);
     let slug = slug.trim_end_matches('-');
-    slug.parse()
-        .unwrap_or_else(|_| "hive".parse().expect("a literal that fits the rule"))
+    slug.parse().unwrap_or_else(|_| "hive".parse().expect("a literal that fits the rule"))
 }
 
 /// Faults about files that the configuration names.
@@ -164,11 +145,7 @@ fn on_disk(hive_dir: &Path, parsed: &Parsed, text: &str) -> Vec<Fault> {
         if let Err((message, help)) = result {
             let fault = Fault::new(FILE, message).help(help);
             let (line, column) = position(text, at.unwrap_or(0));
-            let fault = if at.is_some() {
-                fault.at(line, column)
-            } else {
-                fault
-            };
+            let fault = if at.is_some() { fault.at(line, column) } else { fault };
             if !found.iter().any(|(_, f)| *f == fault) {
                 found.push((at.unwrap_or(0), fault));
             }
@@ -181,10 +158,7 @@ fn on_disk(hive_dir: &Path, parsed: &Parsed, text: &str) -> Vec<Fault> {
         }
     }
     if let Some(bundle) = &config.ca_bundle {
-        check(
-            "hive.ca_bundle",
-            certificates(&hive_dir.join(bundle), bundle),
-        );
+        check("hive.ca_bundle", certificates(&hive_dir.join(bundle), bundle));
     }
     if parsed.places.contains_key("secrets.file") {
         check("secrets.file", beneath(hive_dir, &config.secrets_file));
@@ -206,26 +180,17 @@ fn on_disk(hive_dir: &Path, parsed: &Parsed, text: &str) -> Vec<Fault> {
 }
 
 fn because(path: &Path, why: impl std::fmt::Display, help: &str) -> (String, String) {
-    (
-        format!("{:?} {why}", path.display().to_string()),
-        help.to_owned(),
-    )
+    (format!("{:?} {why}", path.display().to_string()), help.to_owned())
 }
 
 fn regular(full: &Path, written: &Path) -> Result<(), (String, String)> {
     match fs::metadata(full) {
         Ok(meta) if meta.is_file() => Ok(()),
         Ok(_) => Err(because(written, "is not a regular file", "name a file")),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(because(
-            written,
-            "does not exist",
-            "create it, or correct the path",
-        )),
-        Err(e) => Err(because(
-            written,
-            format!("cannot be read: {e}"),
-            "check its permissions",
-        )),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(because(written, "does not exist", "create it, or correct the path"))
+        }
+        Err(e) => Err(because(written, format!("cannot be read: {e}"), "check its permissions")),
     }
 }
 
@@ -233,16 +198,12 @@ fn folder(full: &Path, written: &Path, must_exist: bool) -> Result<(), (String, 
     match fs::metadata(full) {
         Ok(meta) if meta.is_dir() => Ok(()),
         Ok(_) => Err(because(written, "is not a folder", "name a folder")),
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(because(
-            written,
-            format!("cannot be read: {e}"),
-            "check its permissions",
-        )),
-        Err(_) if must_exist => Err(because(
-            written,
-            "does not exist",
-            "create the folder, or correct the path",
-        )),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(because(written, format!("cannot be read: {e}"), "check its permissions"))
+        }
+        Err(_) if must_exist => {
+            Err(because(written, "does not exist", "create the folder, or correct the path"))
+        }
         Err(_) => Ok(()),
     }
 }
@@ -250,24 +211,12 @@ fn folder(full: &Path, written: &Path, must_exist: bool) -> Result<(), (String, 
 /// Follows links of the longest part that exists: it must end inside the hive and outside `.skep`.
 fn beneath(hive_dir: &Path, written: &Path) -> Result<(), (String, String)> {
     let real = |p: &Path| fs::canonicalize(p);
-    let hive = real(hive_dir).map_err(|e| {
-        because(
-            hive_dir,
-            format!("cannot be read: {e}"),
-            "check its permissions",
-        )
-    })?;
-    let existing = written
-        .ancestors()
-        .find(|p| hive_dir.join(p).symlink_metadata().is_ok());
+    let hive = real(hive_dir)
+        .map_err(|e| because(hive_dir, format!("cannot be read: {e}"), "check its permissions"))?;
+    let existing = written.ancestors().find(|p| hive_dir.join(p).symlink_metadata().is_ok());
     let existing = existing.unwrap_or(Path::new(""));
-    let target = real(&hive_dir.join(existing)).map_err(|e| {
-        because(
-            existing,
-            format!("cannot be followed: {e}"),
-            "remove the broken link",
-        )
-    })?;
+    let target = real(&hive_dir.join(existing))
+        .map_err(|e| because(existing, format!("cannot be followed: {e}"), "remove the broken link"))?;
     let whole_hive = target == hive && !existing.as_os_str().is_empty();
     if !target.starts_with(&hive) || whole_hive || target.starts_with(hive.join(".skep")) {
         return Err(because(
@@ -285,19 +234,12 @@ fn apart(hive_dir: &Path, workspace: &Path, config: &Config) -> Result<(), (Stri
     let Ok(hive) = fs::canonicalize(hive_dir) else {
         return Ok(());
     };
-    let linked =
-        |p: &&Path| fs::canonicalize(hive_dir.join(p)).is_ok_and(|real| real != hive.join(p));
+    let linked = |p: &&Path| fs::canonicalize(hive_dir.join(p)).is_ok_and(|real| real != hive.join(p));
     if let Some(link) = workspace.ancestors().find(linked) {
-        return Err(because(
-            link,
-            "is a link",
-            "name the folder that it leads to",
-        ));
+        return Err(because(link, "is a link", "name the folder that it leads to"));
     }
     let souls = config.agents.values().filter_map(|a| a.soul.as_ref());
-    let trusted = souls
-        .chain(&config.registry.sources)
-        .chain(&config.ca_bundle);
+    let trusted = souls.chain(&config.registry.sources).chain(&config.ca_bundle);
     let inside = hive.join(workspace);
     for path in trusted.chain([&config.secrets_file]) {
         let real = fs::canonicalize(hive_dir.join(path));
@@ -319,17 +261,12 @@ fn certificates(full: &Path, written: &Path) -> Result<(), (String, String)> {
     let mut count = 0;
     for block in text.split("-----BEGIN CERTIFICATE-----").skip(1) {
         count += 1;
-        let body: Option<String> = block
-            .split_once("-----END CERTIFICATE-----")
-            .map(|(body, _)| body.split_whitespace().collect());
+        let body: Option<String> =
+            block.split_once("-----END CERTIFICATE-----").map(|(body, _)| body.split_whitespace().collect());
         let der = body.and_then(|b| base64::engine::general_purpose::STANDARD.decode(b).ok());
         // A certificate is an ASN.1 SEQUENCE.
         if der.is_none_or(|d| d.first() != Some(&0x30)) {
-            return Err(because(
-                written,
-                format!("holds a broken certificate, number {count}"),
-                help,
-            ));
+            return Err(because(written, format!("holds a broken certificate, number {count}"), help));
         }
     }
     if count == 0 {

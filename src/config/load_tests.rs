@@ -3,10 +3,7 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 fn hive(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let dir = tempfile::Builder::new()
-        .prefix("My Hive.")
-        .tempdir()
-        .unwrap();
+    let dir = tempfile::Builder::new().prefix("My Hive.").tempdir().unwrap();
     for (name, content) in files {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -26,11 +23,7 @@ fn refused(dir: &tempfile::TempDir) -> Vec<String> {
 fn a_hive_without_a_name_is_called_after_its_folder() {
     let dir = hive(&[("skep.toml", "[agents.a]")]);
     let loaded = load(dir.path()).unwrap();
-    assert!(
-        loaded.config.name.as_str().starts_with("my-hive-"),
-        "{}",
-        loaded.config.name
-    );
+    assert!(loaded.config.name.as_str().starts_with("my-hive-"), "{}", loaded.config.name);
     assert_eq!(loaded.hash.len(), 64);
     assert_eq!(loaded.text, "[agents.a]");
     assert_eq!(folder_name(Path::new("/")).as_str(), "hive");
@@ -41,35 +34,18 @@ fn a_hive_without_a_name_is_called_after_its_folder() {
 fn no_configuration_says_how_to_begin() {
     let dir = hive(&[]);
     let told = load(dir.path()).unwrap_err().to_string();
-    assert!(
-        told.contains("run `skep init`") && told.contains("--dir"),
-        "{told}"
-    );
+    assert!(told.contains("run `skep init`") && told.contains("--dir"), "{told}");
 }
 
 #[test]
 fn what_is_not_a_small_regular_file_is_not_read() {
     let dir = hive(&[("skep.toml/x", "")]);
-    assert!(matches!(
-        load(dir.path()),
-        Err(ConfigError::Unreadable { .. })
-    ));
+    assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
     let dir = hive(&[]);
-    rustix::fs::mkfifoat(
-        rustix::fs::CWD,
-        dir.path().join(FILE),
-        rustix::fs::Mode::RUSR,
-    )
-    .unwrap();
-    assert!(matches!(
-        load(dir.path()),
-        Err(ConfigError::Unreadable { .. })
-    ));
+    rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join(FILE), rustix::fs::Mode::RUSR).unwrap();
+    assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
     let dir = hive(&[("skep.toml", &"#".repeat((1 << 20) + 1))]);
-    assert!(matches!(
-        load(dir.path()),
-        Err(ConfigError::Unreadable { .. })
-    ));
+    assert!(matches!(load(dir.path()), Err(ConfigError::Unreadable { .. })));
     let dir = hive(&[("skep.toml", &"#".repeat(1 << 20))]);
     assert!(load(dir.path()).is_ok());
 }
@@ -78,10 +54,7 @@ fn what_is_not_a_small_regular_file_is_not_read() {
 fn bytes_that_are_not_utf8_are_told_with_their_line() {
     let dir = hive(&[]);
     fs::write(dir.path().join(FILE), b"[hive]\nname = \"\xff\"\n").unwrap();
-    assert_eq!(
-        refused(&dir),
-        ["skep.toml:2:9: byte 15 is not UTF-8 (save the file as UTF-8)"]
-    );
+    assert_eq!(refused(&dir), ["skep.toml:2:9: byte 15 is not UTF-8 (save the file as UTF-8)"]);
 }
 
 #[test]
@@ -102,10 +75,7 @@ fn files_that_are_named_must_exist_and_each_missing_one_is_told_once() {
 
 #[test]
 fn the_default_source_and_the_secrets_may_be_missing() {
-    let dir = hive(&[(
-        "skep.toml",
-        "[secrets]\nfile = 's/env.json'\n[agents.a]\nworkspace = './new/work'",
-    )]);
+    let dir = hive(&[("skep.toml", "[secrets]\nfile = 's/env.json'\n[agents.a]\nworkspace = './new/work'")]);
     assert!(load(dir.path()).is_ok());
 }
 
@@ -114,30 +84,19 @@ fn a_ca_bundle_must_hold_certificates() {
     let good = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
     for (content, told) in [
         ("", "holds no certificate"),
-        (
-            "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n",
-            "holds a broken certificate, number 1",
-        ),
+        ("-----BEGIN CERTIFICATE-----\nMAMCAQE=\n", "holds a broken certificate, number 1"),
         (
             &format!("{good}-----BEGIN CERTIFICATE-----\n???\n-----END CERTIFICATE-----"),
             "holds a broken certificate, number 2",
         ),
     ] {
-        let dir = hive(&[
-            ("skep.toml", "hive.ca_bundle = 'ca.pem'"),
-            ("ca.pem", content),
-        ]);
+        let dir = hive(&[("skep.toml", "hive.ca_bundle = 'ca.pem'"), ("ca.pem", content)]);
         let all = refused(&dir);
         assert!(all.len() == 1 && all[0].contains(told), "{all:?}");
     }
-    let dir = hive(&[
-        ("skep.toml", "hive.ca_bundle = 'ca.pem'"),
-        ("ca.pem", &format!("# ours\n{good}{good}")),
-    ]);
-    assert_eq!(
-        load(dir.path()).unwrap().config.ca_bundle,
-        Some(PathBuf::from("ca.pem"))
-    );
+    let dir =
+        hive(&[("skep.toml", "hive.ca_bundle = 'ca.pem'"), ("ca.pem", &format!("# ours\n{good}{good}"))]);
+    assert_eq!(load(dir.path()).unwrap().config.ca_bundle, Some(PathBuf::from("ca.pem")));
 }
 
 #[test]
@@ -151,12 +110,7 @@ fn a_link_leads_neither_out_of_the_hive_nor_into_its_state() {
     symlink("nowhere", dir.path().join("broken")).unwrap();
     let all = refused(&dir);
     assert_eq!(all.len(), 5, "{all:#?}");
-    assert!(
-        all[..4]
-            .iter()
-            .all(|f| f.contains("leads out of the hive through a link")),
-        "{all:#?}"
-    );
+    assert!(all[..4].iter().all(|f| f.contains("leads out of the hive through a link")), "{all:#?}");
     assert!(all[4].contains("cannot be followed"), "{all:#?}");
 }
 
@@ -167,26 +121,12 @@ fn a_link_gives_no_workspace_to_what_the_hive_trusts() {
     symlink("work/skills", dir.path().join("skills")).unwrap();
     assert_eq!(
         refused(&dir),
-        [
-            "skep.toml:3:13: \"work\" would let the agent write \"skills\" (choose a folder apart from it)"
-        ]
+        ["skep.toml:3:13: \"work\" would let the agent write \"skills\" (choose a folder apart from it)"]
     );
-    let dir = hive(&[
-        ("skep.toml", "[agents.a]\nworkspace = './link'"),
-        ("real/x", ""),
-    ]);
+    let dir = hive(&[("skep.toml", "[agents.a]\nworkspace = './link'"), ("real/x", "")]);
     symlink("real", dir.path().join("link")).unwrap();
-    assert_eq!(
-        refused(&dir),
-        ["skep.toml:2:13: \"link\" is a link (name the folder that it leads to)"]
-    );
-    let dir = hive(&[
-        ("skep.toml", "[agents.a]\nsoul = 'link.md'"),
-        ("soul.md", ""),
-    ]);
+    assert_eq!(refused(&dir), ["skep.toml:2:13: \"link\" is a link (name the folder that it leads to)"]);
+    let dir = hive(&[("skep.toml", "[agents.a]\nsoul = 'link.md'"), ("soul.md", "")]);
     symlink("soul.md", dir.path().join("link.md")).unwrap();
-    assert!(
-        load(dir.path()).is_ok(),
-        "other links inside the hive are the operator's own"
-    );
+    assert!(load(dir.path()).is_ok(), "other links inside the hive are the operator's own");
 }

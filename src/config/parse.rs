@@ -45,15 +45,7 @@ pub(super) fn parse_named(text: &str, file: &str, name: HiveName) -> Result<Pars
     syntax(&mut r, text, &broken);
     let clean = r.is_clean();
     let (faults, warnings, places) = r.finish(text, file);
-    if clean {
-        Ok(Parsed {
-            config,
-            warnings,
-            places,
-        })
-    } else {
-        Err(faults)
-    }
+    if clean { Ok(Parsed { config, warnings, places }) } else { Err(faults) }
 }
 
 /// Adds what the parser could not read, once a line, and drops what follows only from it.
@@ -62,10 +54,7 @@ fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
     let mut sorted: Vec<_> = broken.iter().collect();
     sorted.sort_by_key(|e| at(e));
     let lines = Lines::of(text);
-    r.forget_lines(
-        &lines,
-        &sorted.iter().map(|e| lines.number(at(e))).collect(),
-    );
+    r.forget_lines(&lines, &sorted.iter().map(|e| lines.number(at(e))).collect());
     let mut last = None;
     for e in sorted {
         let span = e.span().unwrap_or(0..0);
@@ -74,22 +63,12 @@ fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
             continue;
         }
         let word = text.get(span.clone()).unwrap_or_default();
-        let bare = !word.is_empty()
-            && word
-                .bytes()
-                .all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_');
+        let bare =
+            !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_');
         if bare && e.message().contains("invalid float") || e.message().contains("must be quoted") {
-            r.fault(
-                &span,
-                format!("{word} is not a TOML value"),
-                format!("put it in quotes: \"{word}\""),
-            );
+            r.fault(&span, format!("{word} is not a TOML value"), format!("put it in quotes: \"{word}\""));
         } else {
-            r.fault(
-                &span,
-                e.message().trim_end_matches(", expected nothing"),
-                "",
-            );
+            r.fault(&span, e.message().trim_end_matches(", expected nothing"), "");
         }
     }
 }
@@ -127,12 +106,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, default_name: HiveName, whole: bool)
     config
 }
 
-fn section<'a, 'i>(
-    r: &mut Reader,
-    root: &Table<'a, 'i>,
-    name: &str,
-    known: &[Key],
-) -> Option<Table<'a, 'i>> {
+fn section<'a, 'i>(r: &mut Reader, root: &Table<'a, 'i>, name: &str, known: &[Key]) -> Option<Table<'a, 'i>> {
     r.read(root, name, |r, f| r.table(f, known))
 }
 
@@ -151,9 +125,8 @@ fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
         let written = r.filled(f)?;
         let listen = r.accept(f, values::listen(written))?;
         if let Some(address) = listen.filter(|a| !a.ip().is_loopback()) {
-            let message = format!(
-                "the API listens on {address}, which other machines may reach in clear text"
-            );
+            let message =
+                format!("the API listens on {address}, which other machines may reach in clear text");
             r.warn(
                 &f.span(),
                 message,
@@ -233,11 +206,7 @@ fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<Stri
         for key in ["skills", "jobs"] {
             if let Some(f) = table.field(key) {
                 let message = format!("{} is not possible: {key} are each agent's own", f.path);
-                r.fault(
-                    &f.key,
-                    message,
-                    format!("move it to [agents.<id>] as {key}"),
-                );
+                r.fault(&f.key, message, format!("move it to [agents.<id>] as {key}"));
             }
         }
         Some(Partial::read(r, &table))
@@ -256,19 +225,14 @@ fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<Stri
         };
         r.read(&table, "jobs", not_yet);
         let written = Partial::read(r, &table);
-        config
-            .agents
-            .extend(id.map(|id| (id.clone(), written.over(&defaults, id))));
+        config.agents.extend(id.map(|id| (id.clone(), written.over(&defaults, id))));
     }
     names
 }
 
 /// A part of the contract that this version reads over.
 fn not_yet(r: &mut Reader, f: &Field<'_, '_>) -> Option<()> {
-    let tables = |list: &toml::de::DeArray<'_>| {
-        list.iter()
-            .all(|v| matches!(v.get_ref(), DeValue::Table(_)))
-    };
+    let tables = |list: &toml::de::DeArray<'_>| list.iter().all(|v| matches!(v.get_ref(), DeValue::Table(_)));
     let jobs = f.path.ends_with(".jobs");
     match f.value.get_ref() {
         DeValue::Array(list) if (jobs || f.path == "preflight") && tables(list) => {}
@@ -281,22 +245,11 @@ fn not_yet(r: &mut Reader, f: &Field<'_, '_>) -> Option<()> {
         }
         DeValue::Table(_) => {}
         _ => {
-            return r.wrong_type(
-                f,
-                "a table",
-                &format!("write [{}] and its keys below", f.path),
-            );
+            return r.wrong_type(f, "a table", &format!("write [{}] and its keys below", f.path));
         }
     }
-    let message = format!(
-        "{} is not supported by this version yet: it has no effect",
-        f.path
-    );
-    let help = if jobs {
-        "these jobs will not run"
-    } else {
-        "remove it, or leave it for a later version"
-    };
+    let message = format!("{} is not supported by this version yet: it has no effect", f.path);
+    let help = if jobs { "these jobs will not run" } else { "remove it, or leave it for a later version" };
     r.warn(&f.key, message, help);
     Some(())
 }

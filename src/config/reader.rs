@@ -65,25 +65,13 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Records a mistake; the file and the line are filled in at the end.
-    pub(super) fn fault(
-        &mut self,
-        span: &Span,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.faults
-            .push((span.start, finding(message.into(), help.into())));
+    pub(super) fn fault(&mut self, span: &Span, message: impl Into<String>, help: impl Into<String>) {
+        self.faults.push((span.start, finding(message.into(), help.into())));
     }
 
     /// Records something that is accepted but probably not meant.
-    pub(super) fn warn(
-        &mut self,
-        span: &Span,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.warnings
-            .push((span.start, finding(message.into(), help.into())));
+    pub(super) fn warn(&mut self, span: &Span, message: impl Into<String>, help: impl Into<String>) {
+        self.warnings.push((span.start, finding(message.into(), help.into())));
     }
 
     /// Whether anything was refused so far.
@@ -93,25 +81,16 @@ impl Reader {
 
     /// Drops what stands in a line that is not TOML: it would only repeat the syntax error.
     pub(super) fn forget_lines(&mut self, lines: &Lines, broken: &BTreeSet<usize>) {
-        self.faults
-            .retain(|(at, _)| !broken.contains(&lines.number(*at)));
+        self.faults.retain(|(at, _)| !broken.contains(&lines.number(*at)));
     }
 
     /// Faults and warnings in the order of the text, with file, line and column.
     pub(super) fn finish(self, text: &str, file: &str) -> (Vec<Fault>, Vec<Fault>, Places) {
-        (
-            placed(self.faults, text, file),
-            placed(self.warnings, text, file),
-            self.places,
-        )
+        (placed(self.faults, text, file), placed(self.warnings, text, file), self.places)
     }
 
     /// Opens a table and reports the keys that its section does not know.
-    pub(super) fn table<'a, 'i>(
-        &mut self,
-        field: &Field<'a, 'i>,
-        known: &[Key],
-    ) -> Option<Table<'a, 'i>> {
+    pub(super) fn table<'a, 'i>(&mut self, field: &Field<'a, 'i>, known: &[Key]) -> Option<Table<'a, 'i>> {
         let table = self.open(field)?;
         self.unknown(&table, known);
         Some(table)
@@ -120,24 +99,14 @@ impl Reader {
     /// Opens a table whose keys are names that the writer chose.
     pub(super) fn open<'a, 'i>(&mut self, field: &Field<'a, 'i>) -> Option<Table<'a, 'i>> {
         match field.value.get_ref() {
-            DeValue::Table(table) => Some(Table {
-                path: field.path.clone(),
-                table,
-            }),
-            _ => self.wrong_type(
-                field,
-                "a table",
-                &format!("write [{}] and its keys below", field.path),
-            ),
+            DeValue::Table(table) => Some(Table { path: field.path.clone(), table }),
+            _ => self.wrong_type(field, "a table", &format!("write [{}] and its keys below", field.path)),
         }
     }
 
     /// The whole document.
     pub(super) fn root<'a, 'i>(&mut self, table: &'a DeTable<'i>, known: &[Key]) -> Table<'a, 'i> {
-        let table = Table {
-            path: String::new(),
-            table,
-        };
+        let table = Table { path: String::new(), table };
         self.unknown(&table, known);
         table
     }
@@ -146,11 +115,7 @@ impl Reader {
         for key in table.table.keys() {
             let name = key.get_ref().as_ref();
             if !known.iter().any(|k| k.name == name) {
-                self.fault(
-                    &key.span(),
-                    format!("unknown key {name:?}"),
-                    keys::advice(name, known),
-                );
+                self.fault(&key.span(), format!("unknown key {name:?}"), keys::advice(name, known));
             }
         }
     }
@@ -163,18 +128,12 @@ impl Reader {
         how: impl FnOnce(&mut Self, &Field<'a, 'i>) -> Option<T>,
     ) -> Option<T> {
         let field = table.field(key)?;
-        self.places
-            .insert(field.path.clone(), field.value.span().start);
+        self.places.insert(field.path.clone(), field.value.span().start);
         how(self, &field)
     }
 
     /// Refuses a value of another type.
-    pub(super) fn wrong_type<T>(
-        &mut self,
-        field: &Field<'_, '_>,
-        wanted: &str,
-        help: &str,
-    ) -> Option<T> {
+    pub(super) fn wrong_type<T>(&mut self, field: &Field<'_, '_>, wanted: &str, help: &str) -> Option<T> {
         let found = match field.value.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -184,11 +143,7 @@ impl Reader {
             DeValue::Array(_) => "an array",
             DeValue::Table(_) => "a table",
         };
-        self.fault(
-            &field.span(),
-            format!("{} must be {wanted}, not {found}", field.path),
-            help,
-        );
+        self.fault(&field.span(), format!("{} must be {wanted}, not {found}", field.path), help);
         None
     }
 
@@ -197,18 +152,10 @@ impl Reader {
         let text = match field.value.get_ref() {
             DeValue::String(text) => text.as_ref(),
             DeValue::Integer(n) if n.radix() == 10 => {
-                return self.wrong_type(
-                    field,
-                    "a string",
-                    &format!("put it in quotes: \"{}\"", n.as_str()),
-                );
+                return self.wrong_type(field, "a string", &format!("put it in quotes: \"{}\"", n.as_str()));
             }
             DeValue::Float(n) => {
-                return self.wrong_type(
-                    field,
-                    "a string",
-                    &format!("put it in quotes: \"{}\"", n.as_str()),
-                );
+                return self.wrong_type(field, "a string", &format!("put it in quotes: \"{}\"", n.as_str()));
             }
             DeValue::Boolean(b) => {
                 return self.wrong_type(field, "a string", &format!("put it in quotes: \"{b}\""));
@@ -216,11 +163,7 @@ impl Reader {
             _ => return self.wrong_type(field, "a string", "put the value in quotes"),
         };
         if text.contains('\0') {
-            self.fault(
-                &field.span(),
-                format!("{} holds a NUL character", field.path),
-                "remove \\u0000",
-            );
+            self.fault(&field.span(), format!("{} holds a NUL character", field.path), "remove \\u0000");
             return None;
         }
         Some(text)
@@ -230,27 +173,16 @@ impl Reader {
     pub(super) fn filled<'a>(&mut self, field: &Field<'a, '_>) -> Option<&'a str> {
         let text = self.string(field)?;
         if text.trim().is_empty() {
-            self.fault(
-                &field.span(),
-                format!("{} is empty", field.path),
-                "write a value, or remove the key",
-            );
+            self.fault(&field.span(), format!("{} is empty", field.path), "write a value, or remove the key");
             return None;
         }
         Some(text)
     }
 
     /// A string of a type that knows its own rule.
-    pub(super) fn parsed<T: FromStr<Err = impl ToString>>(
-        &mut self,
-        field: &Field<'_, '_>,
-    ) -> Option<T> {
+    pub(super) fn parsed<T: FromStr<Err = impl ToString>>(&mut self, field: &Field<'_, '_>) -> Option<T> {
         let text = self.string(field)?;
-        self.accept(
-            field,
-            text.parse()
-                .map_err(|e: T::Err| (e.to_string(), String::new())),
-        )
+        self.accept(field, text.parse().map_err(|e: T::Err| (e.to_string(), String::new())))
     }
 
     /// Takes a checked value, or records why it was refused (message, help).
@@ -259,20 +191,14 @@ impl Reader {
         field: &Field<'_, '_>,
         checked: Result<T, (String, String)>,
     ) -> Option<T> {
-        checked
-            .map_err(|(message, help)| self.fault(&field.span(), message, help))
-            .ok()
+        checked.map_err(|(message, help)| self.fault(&field.span(), message, help)).ok()
     }
 
     /// `true` or `false`.
     pub(super) fn boolean(&mut self, field: &Field<'_, '_>) -> Option<bool> {
         match field.value.get_ref() {
             DeValue::Boolean(b) => Some(*b),
-            _ => self.wrong_type(
-                field,
-                "true or false",
-                "write true or false, without quotes",
-            ),
+            _ => self.wrong_type(field, "true or false", "write true or false, without quotes"),
         }
     }
 
@@ -284,44 +210,22 @@ impl Reader {
         let read = i64::from_str_radix(n.as_str(), n.radix());
         self.accept(
             field,
-            read.map_err(|_| {
-                (
-                    format!("{} is out of range", field.path),
-                    "write a smaller number".into(),
-                )
-            }),
+            read.map_err(|_| (format!("{} is out of range", field.path), "write a smaller number".into())),
         )
     }
 
     /// One of the words of `choices`.
-    pub(super) fn choice<T: Clone>(
-        &mut self,
-        field: &Field<'_, '_>,
-        choices: &[(&str, T)],
-    ) -> Option<T> {
+    pub(super) fn choice<T: Clone>(&mut self, field: &Field<'_, '_>, choices: &[(&str, T)]) -> Option<T> {
         let text = self.string(field)?;
         if let Some((_, value)) = choices.iter().find(|(name, _)| *name == text) {
             return Some(value.clone());
         }
         let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
         let help = keys::nearest(text, names.iter().copied()).map_or_else(
-            || {
-                format!(
-                    "use {}",
-                    names
-                        .iter()
-                        .map(|n| format!("\"{n}\""))
-                        .collect::<Vec<_>>()
-                        .join(" or ")
-                )
-            },
+            || format!("use {}", names.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(" or ")),
             |near| format!("did you mean \"{near}\"?"),
         );
-        self.fault(
-            &field.span(),
-            format!("{} cannot be {text:?}", field.path),
-            help,
-        );
+        self.fault(&field.span(), format!("{} cannot be {text:?}", field.path), help);
         None
     }
 
@@ -342,14 +246,7 @@ impl Reader {
         for (n, value) in array.iter().enumerate() {
             let path = format!("{}[{n}]", field.path);
             self.places.insert(path.clone(), value.span().start);
-            out.extend(how(
-                self,
-                &Field {
-                    path,
-                    key: value.span(),
-                    value,
-                },
-            ));
+            out.extend(how(self, &Field { path, key: value.span(), value }));
         }
         Some(out)
     }
@@ -364,47 +261,25 @@ impl<'a, 'i> Table<'a, 'i> {
 
     /// All keys in the order of the text.
     pub(super) fn fields(&self) -> Vec<(&'a str, Field<'a, 'i>)> {
-        let mut all: Vec<_> = self
-            .table
-            .iter()
-            .map(|(key, value)| (key.get_ref().as_ref(), self.entry(key, value)))
-            .collect();
+        let mut all: Vec<_> =
+            self.table.iter().map(|(key, value)| (key.get_ref().as_ref(), self.entry(key, value))).collect();
         all.sort_by_key(|(_, field)| field.key.start);
         all
     }
 
-    fn entry(
-        &self,
-        key: &Spanned<toml::de::DeString<'_>>,
-        value: &'a Spanned<DeValue<'i>>,
-    ) -> Field<'a, 'i> {
+    fn entry(&self, key: &Spanned<toml::de::DeString<'_>>, value: &'a Spanned<DeValue<'i>>) -> Field<'a, 'i> {
         let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         let name = key.get_ref();
-        let name = if !name.is_empty() && name.bytes().all(bare) {
-            name.to_string()
-        } else {
-            format!("{name:?}")
-        };
-        let path = if self.path.is_empty() {
-            name
-        } else {
-            format!("{}.{name}", self.path)
-        };
-        Field {
-            path,
-            key: key.span(),
-            value,
-        }
+        let name =
+            if !name.is_empty() && name.bytes().all(bare) { name.to_string() } else { format!("{name:?}") };
+        let path = if self.path.is_empty() { name } else { format!("{}.{name}", self.path) };
+        Field { path, key: key.span(), value }
     }
 }
 
 fn finding(message: String, help: String) -> Fault {
     let fault = Fault::new("", message);
-    if help.is_empty() {
-        fault
-    } else {
-        fault.help(help)
-    }
+    if help.is_empty() { fault } else { fault.help(help) }
 }
 
 /// Fills in file, line and column in one pass over the text.
@@ -415,11 +290,7 @@ fn placed(mut found: Vec<(usize, Fault)>, text: &str, file: &str) -> Vec<Fault> 
     let place = |(at, mut fault): (usize, Fault)| {
         let at = boundary(text, at.min(written));
         for c in text[seen..at].chars() {
-            (line, column) = if c == '\n' {
-                (line + 1, 1)
-            } else {
-                (line, column + 1)
-            };
+            (line, column) = if c == '\n' { (line + 1, 1) } else { (line, column + 1) };
         }
         seen = at;
         file.clone_into(&mut fault.file);
@@ -439,8 +310,5 @@ pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
 /// The start of the character that a byte belongs to.
 fn boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
-    (0..=at)
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0)
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -25,9 +25,7 @@ const SIZE_UNITS: [(&str, u64); 11] = [
 /// What to write instead. A lone letter (`64k`) is refused: Docker reads it as 1,024, others as 1,000.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..end], text[end..].trim_start().to_ascii_lowercase());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let form = || "write a number and a unit, such as \"512MiB\" or \"2GB\"".to_owned();
@@ -46,9 +44,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         known.ok_or_else(form)?.1
     };
     let too_large = || "that is more than can be counted: write a smaller size".to_owned();
-    let digits: u128 = format!("{whole}{fraction}")
-        .parse()
-        .map_err(|_| too_large())?;
+    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| too_large())?;
     let divisor = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
     digits
         .checked_mul(u128::from(scale))
@@ -59,13 +55,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// A size for people, in the largest unit of 1,024 that divides it: `512MiB`, `1000B`.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
-    for (unit, scale) in [
-        ("PiB", 1_u64 << 50),
-        ("TiB", 1 << 40),
-        ("GiB", 1 << 30),
-        ("MiB", 1 << 20),
-        ("KiB", 1 << 10),
-    ] {
+    for (unit, scale) in
+        [("PiB", 1_u64 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
+    {
         if bytes >= scale && bytes.is_multiple_of(scale) {
             return format!("{}{unit}", bytes / scale);
         }
@@ -78,33 +70,20 @@ pub fn format_size(bytes: u64) -> String {
 /// # Errors
 /// What to write instead.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 5] = [
-        ("d", 86_400_000),
-        ("h", 3_600_000),
-        ("m", 60_000),
-        ("s", 1_000),
-        ("ms", 1),
-    ];
-    let form =
-        || "write numbers and units, such as \"10s\", \"15m\", \"1h30m\" or \"500ms\"".to_owned();
+    const UNITS: [(&str, u64); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    let form = || "write numbers and units, such as \"10s\", \"15m\", \"1h30m\" or \"500ms\"".to_owned();
     let mut rest = text.trim();
     if !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(format!(
-            "the unit is missing: write \"{rest}s\" for seconds"
-        ));
+        return Err(format!("the unit is missing: write \"{rest}s\" for seconds"));
     }
     let mut millis = 0_u64;
     let mut allowed = 0;
     while !rest.is_empty() || allowed == 0 {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(form)?;
         let after = &rest[digits..];
-        let letters = after
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(after.len());
-        let unit = UNITS
-            .iter()
-            .position(|(name, _)| *name == &after[..letters])
-            .ok_or_else(form)?;
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let unit = UNITS.iter().position(|(name, _)| *name == &after[..letters]).ok_or_else(form)?;
         if digits == 0 {
             return Err(form());
         }
@@ -186,11 +165,7 @@ mod tests {
             ("1d1ms", 86_400_001),
             ("0s", 0),
         ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(millis)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
     }
 

@@ -35,10 +35,7 @@ pub(super) fn inside_hive(written: &str) -> Checked<PathBuf> {
         return refuse(format!("{written:?}: `~` is not expanded here"), help);
     }
     if path.as_os_str().is_empty() {
-        return refuse(
-            format!("{written:?} is the hive itself"),
-            "name a file or folder inside the hive",
-        );
+        return refuse(format!("{written:?} is the hive itself"), "name a file or folder inside the hive");
     }
     if path.starts_with(".skep") {
         let message = format!("{written:?} is in .skep, which holds state that may be deleted");
@@ -54,10 +51,7 @@ pub(super) fn operators_path(written: &str) -> Checked<PathBuf> {
         return inside_hive(written);
     }
     if path.components().any(|c| c == Component::ParentDir) || path == Path::new("/") {
-        return refuse(
-            format!("{written:?} is not a plain absolute path"),
-            "write it without `..`",
-        );
+        return refuse(format!("{written:?} is not a plain absolute path"), "write it without `..`");
     }
     Ok(path.to_owned())
 }
@@ -72,10 +66,7 @@ pub(super) fn listen(written: &str) -> Checked<Option<SocketAddr>> {
     }
     let message = format!("{written:?} is not an IP address with a port");
     if let Ok(ip) = written.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return refuse(
-            message,
-            format!("add the port: \"{}\"", SocketAddr::new(ip, 7117)),
-        );
+        return refuse(message, format!("add the port: \"{}\"", SocketAddr::new(ip, 7117)));
     }
     let port = written.rsplit(':').next().unwrap_or_default();
     if port.parse::<u16>().is_ok()
@@ -83,10 +74,7 @@ pub(super) fn listen(written: &str) -> Checked<Option<SocketAddr>> {
     {
         return refuse(message, format!("write \"127.0.0.1:{port}\""));
     }
-    refuse(
-        message,
-        "write \"127.0.0.1:7117\", or \"none\" for the unix socket alone",
-    )
+    refuse(message, "write \"127.0.0.1:7117\", or \"none\" for the unix socket alone")
 }
 
 /// A host name or IP address alone, in lower case.
@@ -96,8 +84,7 @@ pub(super) fn host(written: &str) -> Checked<String> {
             && l.len() <= 63
             && !l.starts_with('-')
             && !l.ends_with('-')
-            && l.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     let address = written.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     if address || (written.len() <= 253 && written.split('.').all(label)) {
@@ -112,11 +99,7 @@ pub(super) fn host(written: &str) -> Checked<String> {
 /// An IANA time zone, in its own spelling.
 pub(super) fn timezone(written: &str) -> Checked<String> {
     let zones = jiff::tz::TimeZoneDatabase::bundled();
-    if let Some(name) = zones
-        .get(written)
-        .ok()
-        .and_then(|z| z.iana_name().map(str::to_owned))
-    {
+    if let Some(name) = zones.get(written).ok().and_then(|z| z.iana_name().map(str::to_owned)) {
         return Ok(name);
     }
     let names: Vec<String> = zones.available().map(|n| n.as_str().to_owned()).collect();
@@ -141,40 +124,27 @@ pub(super) fn timezone(written: &str) -> Checked<String> {
 /// An image reference, `[host[:port]/]path[:tag][@algorithm:digest]` (the grammar of
 /// distribution/reference, shortened to what it accepts).
 pub(super) fn image(written: &str) -> Checked<String> {
-    let (name, digest) = written
-        .split_once('@')
-        .map_or((written, None), |(n, d)| (n, Some(d)));
+    let (name, digest) = written.split_once('@').map_or((written, None), |(n, d)| (n, Some(d)));
     let tag_at = name.rfind(':').filter(|at| !name[*at..].contains('/'));
     let (path, tag) = tag_at.map_or((name, None), |at| (&name[..at], Some(&name[at + 1..])));
     let (host, path) = match path.split_once('/') {
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
-            (Some(first), rest)
-        }
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
         _ => (None, path),
     };
     let component = |c: &str| {
         let alnum = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         alnum(c.bytes().next())
             && alnum(c.bytes().last())
-            && c.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
+            && c.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
     };
-    let word = |t: &str| {
-        t.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-    };
-    let tag_ok = tag
-        .is_none_or(|t| !t.is_empty() && t.len() <= 128 && word(t) && !t.starts_with(['.', '-']));
+    let word = |t: &str| t.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    let tag_ok = tag.is_none_or(|t| !t.is_empty() && t.len() <= 128 && word(t) && !t.starts_with(['.', '-']));
     let digest_ok = digest.is_none_or(|d| {
         d.split_once(':').is_some_and(|(algorithm, hex)| {
             !algorithm.is_empty()
                 && word(algorithm)
                 && hex.bytes().all(|b| b.is_ascii_hexdigit())
-                && (if algorithm == "sha256" {
-                    hex.len() == 64
-                } else {
-                    hex.len() >= 32
-                })
+                && (if algorithm == "sha256" { hex.len() == 64 } else { hex.len() >= 32 })
         })
     });
     let host_ok = host.is_none_or(|h| {
@@ -188,8 +158,7 @@ pub(super) fn image(written: &str) -> Checked<String> {
     let help = if lower != written && digest.is_none() && image(&lower).is_ok() {
         format!("names of images are in lower case: \"{lower}\"")
     } else {
-        "write name:tag, such as \"skep-agent:latest\", with a host before it if it has one"
-            .to_owned()
+        "write name:tag, such as \"skep-agent:latest\", with a host before it if it has one".to_owned()
     };
     refuse(format!("{written:?} is not an image reference"), help)
 }
@@ -197,10 +166,7 @@ pub(super) fn image(written: &str) -> Checked<String> {
 /// The name of an engine runtime.
 pub(super) fn runtime(written: &str) -> Checked<String> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let starts_well = written
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphanumeric());
+    let starts_well = written.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     if starts_well && written.len() <= 64 && written.bytes().all(word) {
         return Ok(written.to_owned());
     }
@@ -212,15 +178,8 @@ pub(super) fn runtime(written: &str) -> Checked<String> {
 
 /// The name of an environment variable that the writer may set.
 pub(super) fn variable(written: &str) -> Checked<String> {
-    let first = written
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    if !first
-        || !written
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    {
+    let first = written.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !first || !written.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return refuse(
             format!("{written:?} is not a name of an environment variable"),
             "use letters, digits and underscores, not starting with a digit",

@@ -81,9 +81,8 @@ fn free_uid(tx: &Transaction<'_>, first: u32) -> Result<u32, DbError> {
         if row.get::<_, u32>(0)? != free {
             break;
         }
-        free = free
-            .checked_add(1)
-            .ok_or_else(|| DbFault::Other("no uid is left for another agent".into()))?;
+        free =
+            free.checked_add(1).ok_or_else(|| DbFault::Other("no uid is left for another agent".into()))?;
     }
     Ok(free)
 }
@@ -93,9 +92,7 @@ const COLUMNS: &str = "id, uid, desired, generation, restarts, last_error, creat
 fn row(row: &Row<'_>) -> Result<AgentRow, DbError> {
     let (id, desired): (String, String) = (row.get(0)?, row.get(2)?);
     Ok(AgentRow {
-        id: id
-            .parse()
-            .map_err(|_| DbError::bad_value("agent", "id", &id))?,
+        id: id.parse().map_err(|_| DbError::bad_value("agent", "id", &id))?,
         uid: row.get(1)?,
         desired: match desired.as_str() {
             "running" => Desired::Running,
@@ -146,10 +143,7 @@ pub fn set_desired(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     let sql = "UPDATE agent SET desired = ?2, generation = generation + 1, updated_at = ?3 WHERE id = ?1 AND desired <> ?2";
-    Ok(tx
-        .prepare_cached(sql)?
-        .execute(params![id.as_str(), desired.as_str(), time(now)])?
-        > 0)
+    Ok(tx.prepare_cached(sql)?.execute(params![id.as_str(), desired.as_str(), time(now)])? > 0)
 }
 
 /// Counts a restart and keeps why; answers how many there were.
@@ -163,10 +157,8 @@ pub fn record_restart(
     now: Timestamp,
 ) -> Result<u32, DbError> {
     let sql = "UPDATE agent SET restarts = restarts + 1, last_error = ?2, updated_at = ?3 WHERE id = ?1 RETURNING restarts";
-    let restarts = tx
-        .prepare_cached(sql)?
-        .query_row(params![id.as_str(), error, time(now)], |r| r.get(0))
-        .optional()?;
+    let restarts =
+        tx.prepare_cached(sql)?.query_row(params![id.as_str(), error, time(now)], |r| r.get(0)).optional()?;
     Ok(restarts.unwrap_or(0))
 }
 
@@ -180,10 +172,8 @@ pub fn set_last_error(
     error: Option<&str>,
     now: Timestamp,
 ) -> Result<(), DbError> {
-    let sql =
-        "UPDATE agent SET last_error = ?2, updated_at = ?3 WHERE id = ?1 AND last_error IS NOT ?2";
-    tx.prepare_cached(sql)?
-        .execute(params![id.as_str(), error, time(now)])?;
+    let sql = "UPDATE agent SET last_error = ?2, updated_at = ?3 WHERE id = ?1 AND last_error IS NOT ?2";
+    tx.prepare_cached(sql)?.execute(params![id.as_str(), error, time(now)])?;
     Ok(())
 }
 
@@ -192,8 +182,5 @@ pub fn set_last_error(
 /// # Errors
 /// The database fails.
 pub fn remove(tx: &Transaction<'_>, id: &AgentId) -> Result<bool, DbError> {
-    Ok(tx
-        .prepare_cached("DELETE FROM agent WHERE id = ?1")?
-        .execute([id.as_str()])?
-        > 0)
+    Ok(tx.prepare_cached("DELETE FROM agent WHERE id = ?1")?.execute([id.as_str()])? > 0)
 }

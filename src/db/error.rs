@@ -68,10 +68,7 @@ impl DbError {
 
 impl From<DbFault> for DbError {
     fn from(fault: DbFault) -> Self {
-        Self {
-            fault,
-            file: ".skep/skep.db".into(),
-        }
+        Self { fault, file: ".skep/skep.db".into() }
     }
 }
 

@@ -28,14 +28,12 @@ pub struct Event {
 ///
 /// # Errors
 /// The database fails.
-pub fn append(
-    tx: &Transaction<'_>,
-    now: Timestamp,
-    name: &str,
-    data: &Value,
-) -> Result<i64, DbError> {
-    tx.prepare_cached("INSERT INTO event (at, name, data) VALUES (?1, ?2, ?3)")?
-        .execute(params![time(now), name, data.to_string()])?;
+pub fn append(tx: &Transaction<'_>, now: Timestamp, name: &str, data: &Value) -> Result<i64, DbError> {
+    tx.prepare_cached("INSERT INTO event (at, name, data) VALUES (?1, ?2, ?3)")?.execute(params![
+        time(now),
+        name,
+        data.to_string()
+    ])?;
     Ok(tx.last_insert_rowid())
 }
 
@@ -44,9 +42,8 @@ pub fn append(
 /// # Errors
 /// The database fails.
 pub fn after(conn: &Connection, after: i64, limit: u32) -> Result<Vec<Event>, DbError> {
-    let mut query = conn.prepare_cached(
-        "SELECT id, at, name, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2",
-    )?;
+    let mut query =
+        conn.prepare_cached("SELECT id, at, name, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2")?;
     let mut rows = query.query(params![after, limit])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
@@ -78,7 +75,6 @@ pub fn bounds(conn: &Connection) -> Result<Option<(i64, i64)>, DbError> {
 /// # Errors
 /// The database fails.
 pub fn prune(tx: &Transaction<'_>, keep: u32) -> Result<usize, DbError> {
-    let sql =
-        "DELETE FROM event WHERE id <= (SELECT id FROM event ORDER BY id DESC LIMIT 1 OFFSET ?1)";
+    let sql = "DELETE FROM event WHERE id <= (SELECT id FROM event ORDER BY id DESC LIMIT 1 OFFSET ?1)";
     Ok(tx.prepare_cached(sql)?.execute([keep])?)
 }

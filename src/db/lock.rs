@@ -56,9 +56,7 @@ fn held(holder: Option<&Holder>, path: &str) -> String {
             "a supervisor runs this hive already: process {} since {} (it answers on {}); stop it with `skep down`",
             h.pid, h.started_at, h.socket
         ),
-        None => format!(
-            "a supervisor runs this hive already (it holds {path}); stop it with `skep down`"
-        ),
+        None => format!("a supervisor runs this hive already (it holds {path}); stop it with `skep down`"),
     }
 }
 
@@ -74,27 +72,18 @@ impl HiveLock {
     /// # Errors
     /// Somebody holds it, or the file cannot be written.
     pub fn acquire(path: &Path, holder: &Holder) -> Result<Self, LockError> {
-        let failed = |source| LockError::Io {
-            path: path.display().to_string(),
-            source,
-        };
+        let failed = |source| LockError::Io { path: path.display().to_string(), source };
         let mut file = open(path).map_err(failed)?;
         match take(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let holder = read_holder(&mut file);
-                return Err(LockError::Held {
-                    holder,
-                    path: path.display().to_string(),
-                });
+                return Err(LockError::Held { holder, path: path.display().to_string() });
             }
             Err(e) => return Err(failed(e.into())),
         }
         let text = serde_json::to_vec(holder).map_err(|e| failed(io::Error::other(e)))?;
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(&text))
-            .map_err(failed)?;
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text)).map_err(failed)?;
         Ok(Self { file })
     }
 }
@@ -136,13 +125,7 @@ impl Drop for HiveLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 fn read_holder(file: &mut File) -> Option<Holder> {
@@ -157,11 +140,7 @@ mod tests {
 
     fn holder_of(pid: u32) -> Holder {
         let started_at = "2026-01-02T03:04:05Z".parse().unwrap();
-        Holder {
-            pid,
-            started_at,
-            socket: "/hive/.skep/skep.sock".into(),
-        }
+        Holder { pid, started_at, socket: "/hive/.skep/skep.sock".into() }
     }
 
     #[test]
@@ -170,13 +149,8 @@ mod tests {
         let path = dir.path().join("supervisor.lock");
         assert_eq!(holder(&path).unwrap(), None);
         let first = HiveLock::acquire(&path, &holder_of(41)).unwrap();
-        let refused = HiveLock::acquire(&path, &holder_of(42))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            refused.contains("process 41 since 2026-01-02T03:04:05Z"),
-            "{refused}"
-        );
+        let refused = HiveLock::acquire(&path, &holder_of(42)).unwrap_err().to_string();
+        assert!(refused.contains("process 41 since 2026-01-02T03:04:05Z"), "{refused}");
         assert_eq!(holder(&path).unwrap(), Some(holder_of(41)));
         drop(first);
         assert_eq!(holder(&path).unwrap(), None);

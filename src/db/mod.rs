@@ -50,13 +50,7 @@ impl Db {
         let conn = connect(path).map_err(|e| e.at(path))?;
         let writer = writer::Writer::start(conn).map_err(|e| e.at(path))?;
         let readers = reader::Readers::new(path);
-        Ok(Self {
-            inner: Arc::new(Inner {
-                writer,
-                readers,
-                path: path.to_owned(),
-            }),
-        })
+        Ok(Self { inner: Arc::new(Inner { writer, readers, path: path.to_owned() }) })
     }
 
     /// Runs `work` in a transaction on the writer's thread. When this answers `Ok`, it is on the disk;
@@ -102,12 +96,7 @@ impl Db {
 /// The writer's connection, with the schema of this program.
 fn connect(path: &Path) -> Result<Connection, DbError> {
     // Made by ourselves for its mode: SQLite gives the same mode to the files beside it.
-    match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-    {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(DbError::cannot_make(&e));
         }
@@ -147,8 +136,7 @@ fn time(at: jiff::Timestamp) -> String {
 }
 
 fn parse_time(column: &str, text: &str) -> Result<jiff::Timestamp, DbError> {
-    text.parse()
-        .map_err(|_| DbFault::BadValue(format!("{column} = {text:?}")).into())
+    text.parse().map_err(|_| DbFault::BadValue(format!("{column} = {text:?}")).into())
 }
 
 #[cfg(test)]

@@ -25,11 +25,7 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            idle: Arc::default(),
-            free: Arc::new(Semaphore::new(READERS)),
-        }
+        Self { path: path.to_owned(), idle: Arc::default(), free: Arc::new(Semaphore::new(READERS)) }
     }
 
     pub(super) async fn read<T, E, F>(&self, work: F) -> Result<T, E>
@@ -50,14 +46,10 @@ impl Readers {
                 None => open(&path).map_err(|e| e.at(&path))?,
             };
             let outcome = snapshot(&mut conn, work);
-            idle.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(conn);
+            idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
             outcome
         });
-        answered
-            .await
-            .unwrap_or_else(|_| Err(DbError::from(DbFault::Panicked).into()))
+        answered.await.unwrap_or_else(|_| Err(DbError::from(DbFault::Panicked).into()))
     }
 }
 

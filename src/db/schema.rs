@@ -32,10 +32,7 @@ pub(super) fn migrate(conn: &mut Connection, path: &Path, steps: &[&str]) -> Res
     let done = usize::try_from(found)
         .ok()
         .filter(|done| *done <= known)
-        .ok_or(DbFault::Newer(
-            found,
-            i64::try_from(known).unwrap_or(i64::MAX),
-        ))?;
+        .ok_or(DbFault::Newer(found, i64::try_from(known).unwrap_or(i64::MAX)))?;
     if done == known {
         return Ok(());
     }
@@ -48,11 +45,7 @@ pub(super) fn migrate(conn: &mut Connection, path: &Path, steps: &[&str]) -> Res
         tx.execute_batch(step)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(
-        None,
-        "user_version",
-        i64::try_from(known).unwrap_or(i64::MAX),
-    )?;
+    tx.pragma_update(None, "user_version", i64::try_from(known).unwrap_or(i64::MAX))?;
     tx.commit()?;
     Ok(())
 }
@@ -66,9 +59,8 @@ fn backup_path(path: &Path, version: usize) -> PathBuf {
 
 fn back_up(conn: &Connection, path: &Path, version: usize) -> Result<(), DbError> {
     let to = backup_path(path, version);
-    let failed = |e: std::io::Error| {
-        DbFault::Other(format!("no copy {} before migrating: {e}", to.display()))
-    };
+    let failed =
+        |e: std::io::Error| DbFault::Other(format!("no copy {} before migrating: {e}", to.display()));
     let mut half = to.as_os_str().to_owned();
     half.push(".part");
     let half = PathBuf::from(half);
@@ -77,9 +69,7 @@ fn back_up(conn: &Connection, path: &Path, version: usize) -> Result<(), DbError
         _ => {}
     }
     conn.execute("VACUUM INTO ?1", [half.to_string_lossy()])?;
-    std::fs::File::open(&half)
-        .and_then(|f| f.sync_all())
-        .map_err(failed)?;
+    std::fs::File::open(&half).and_then(|f| f.sync_all()).map_err(failed)?;
     std::fs::rename(&half, &to).map_err(failed)?;
     Ok(())
 }

@@ -83,11 +83,7 @@ impl From<rusqlite::Error> for RegisterError {
 ///
 /// # Errors
 /// Other content under the same version, another owner's id, or the database fails.
-pub fn register(
-    tx: &Transaction<'_>,
-    new: &NewVersion,
-    now: Timestamp,
-) -> Result<Registered, RegisterError> {
+pub fn register(tx: &Transaction<'_>, new: &NewVersion, now: Timestamp) -> Result<Registered, RegisterError> {
     let (id, version) = (&new.skill.id, &new.skill.version);
     let owner: Option<String> = tx
         .prepare_cached("SELECT owner FROM skill WHERE id = ?1")?
@@ -96,10 +92,7 @@ pub fn register(
     if let Some(owner) = &owner {
         let owner = parse_owner(owner)?;
         if owner != new.owner {
-            return Err(RegisterError::OtherOwner {
-                id: id.clone(),
-                owner,
-            });
+            return Err(RegisterError::OtherOwner { id: id.clone(), owner });
         }
     }
     let (current, retired) = published(tx, id, version)?;
@@ -120,11 +113,8 @@ pub fn register(
          ON CONFLICT (id) DO UPDATE SET updated_at = ?3",
     )?
     .execute(params![id.as_str(), owner_text(&new.owner), at])?;
-    let json = |e: serde_json::Error| {
-        DbError::from(DbFault::Other(format!(
-            "{id} cannot be written as JSON: {e}"
-        )))
-    };
+    let json =
+        |e: serde_json::Error| DbError::from(DbFault::Other(format!("{id} cannot be written as JSON: {e}")));
     tx.prepare_cached(
         "INSERT INTO skill_version (skill_id, version, digest, manifest, dependencies, trust, source, registered_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -139,11 +129,7 @@ pub fn register(
         new.source,
         at,
     ])?;
-    Ok(if owner.is_some() {
-        Registered::NewVersion
-    } else {
-        Registered::NewSkill
-    })
+    Ok(if owner.is_some() { Registered::NewVersion } else { Registered::NewSkill })
 }
 
 /// Digests under this id and version: of the registry, and of what was deleted from it.
@@ -153,15 +139,11 @@ fn published(
     version: &Version,
 ) -> Result<(Option<Digest>, Option<Digest>), DbError> {
     let find = |table: &str| -> Result<Option<Digest>, DbError> {
-        conn.prepare_cached(&format!(
-            "SELECT digest FROM {table} WHERE skill_id = ?1 AND version = ?2"
-        ))?
-        .query_row([id.as_str(), &version.to_string()], |r| {
-            r.get::<_, String>(0)
-        })
-        .optional()?
-        .map(|text| parse_digest(&text))
-        .transpose()
+        conn.prepare_cached(&format!("SELECT digest FROM {table} WHERE skill_id = ?1 AND version = ?2"))?
+            .query_row([id.as_str(), &version.to_string()], |r| r.get::<_, String>(0))
+            .optional()?
+            .map(|text| parse_digest(&text))
+            .transpose()
     };
     Ok((find("skill_version")?, find("retired_version")?))
 }
@@ -172,8 +154,7 @@ fn published(
 /// The database fails.
 pub fn load_index(conn: &Connection) -> Result<Index, DbError> {
     let mut index = Index::default();
-    let mut query =
-        conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill")?;
+    let mut query = conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill")?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let id = parse_id(&row.get::<_, String>(0)?)?;
@@ -214,19 +195,14 @@ pub fn load_index(conn: &Connection) -> Result<Index, DbError> {
 ///
 /// # Errors
 /// The database fails.
-pub fn manifest(
-    conn: &Connection,
-    id: &SkillId,
-    version: &Version,
-) -> Result<Option<Skill>, DbError> {
+pub fn manifest(conn: &Connection, id: &SkillId, version: &Version) -> Result<Option<Skill>, DbError> {
     let text: Option<String> = conn
         .prepare_cached("SELECT manifest FROM skill_version WHERE skill_id = ?1 AND version = ?2")?
         .query_row([id.as_str(), &version.to_string()], |r| r.get(0))
         .optional()?;
     text.map(|text| {
-        serde_json::from_str(&text).map_err(|e| {
-            DbFault::BadValue(format!("skill_version.manifest of {id}@{version}: {e}")).into()
-        })
+        serde_json::from_str(&text)
+            .map_err(|e| DbFault::BadValue(format!("skill_version.manifest of {id}@{version}: {e}")).into())
     })
     .transpose()
 }
@@ -257,11 +233,8 @@ pub fn set_trust(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     let sql = "UPDATE skill_version SET trust = ?3 WHERE skill_id = ?1 AND version = ?2";
-    let found = tx.prepare_cached(sql)?.execute(params![
-        id.as_str(),
-        version.to_string(),
-        trust_text(trust)
-    ])? > 0;
+    let found =
+        tx.prepare_cached(sql)?.execute(params![id.as_str(), version.to_string(), trust_text(trust)])? > 0;
     touch(tx, id, found, now)
 }
 
@@ -277,10 +250,7 @@ pub fn set_yanked(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     let sql = "UPDATE skill_version SET yanked = ?3 WHERE skill_id = ?1 AND version = ?2";
-    let found =
-        tx.prepare_cached(sql)?
-            .execute(params![id.as_str(), version.to_string(), yanked])?
-            > 0;
+    let found = tx.prepare_cached(sql)?.execute(params![id.as_str(), version.to_string(), yanked])? > 0;
     touch(tx, id, found, now)
 }
 
@@ -296,10 +266,7 @@ pub fn deprecate(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     let sql = "UPDATE skill_version SET deprecated = ?3 WHERE skill_id = ?1 AND version = ?2";
-    let found =
-        tx.prepare_cached(sql)?
-            .execute(params![id.as_str(), version.to_string(), message])?
-            > 0;
+    let found = tx.prepare_cached(sql)?.execute(params![id.as_str(), version.to_string(), message])? > 0;
     touch(tx, id, found, now)
 }
 
@@ -314,10 +281,7 @@ pub fn set_enabled(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     let sql = "UPDATE skill SET enabled = ?2 WHERE id = ?1";
-    let found = tx
-        .prepare_cached(sql)?
-        .execute(params![id.as_str(), enabled])?
-        > 0;
+    let found = tx.prepare_cached(sql)?.execute(params![id.as_str(), enabled])? > 0;
     touch(tx, id, found, now)
 }
 
@@ -332,10 +296,7 @@ pub fn remove(tx: &Transaction<'_>, id: &SkillId) -> Result<bool, DbError> {
          SELECT skill_id, version, digest FROM skill_version WHERE skill_id = ?1",
     )?
     .execute([id.as_str()])?;
-    Ok(tx
-        .prepare_cached("DELETE FROM skill WHERE id = ?1")?
-        .execute([id.as_str()])?
-        > 0)
+    Ok(tx.prepare_cached("DELETE FROM skill WHERE id = ?1")?.execute([id.as_str()])? > 0)
 }
 
 fn touch(tx: &Transaction<'_>, id: &SkillId, found: bool, now: Timestamp) -> Result<bool, DbError> {
@@ -347,18 +308,15 @@ fn touch(tx: &Transaction<'_>, id: &SkillId, found: bool, now: Timestamp) -> Res
 }
 
 fn parse_id(text: &str) -> Result<SkillId, DbError> {
-    text.parse()
-        .map_err(|_| DbError::bad_value("skill", "id", text))
+    text.parse().map_err(|_| DbError::bad_value("skill", "id", text))
 }
 
 fn parse_version(text: &str) -> Result<Version, DbError> {
-    text.parse()
-        .map_err(|_| DbError::bad_value("skill_version", "version", text))
+    text.parse().map_err(|_| DbError::bad_value("skill_version", "version", text))
 }
 
 fn parse_digest(text: &str) -> Result<Digest, DbError> {
-    text.parse()
-        .map_err(|_| DbError::bad_value("skill_version", "digest", text))
+    text.parse().map_err(|_| DbError::bad_value("skill_version", "digest", text))
 }
 
 /// Agents are written apart from the two words, so that an agent called `operator` is none.

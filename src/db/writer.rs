@@ -31,11 +31,7 @@ impl Writer {
             .name("skep-db".into())
             .spawn(move || run(conn, &work))
             .map_err(|e| DbError::from(DbFault::Other(format!("no thread for its writer: {e}"))))?;
-        Ok(Self {
-            queue: Some(queue),
-            thread: Some(thread),
-            commits: Arc::new(watch::Sender::new(0)),
-        })
+        Ok(Self { queue: Some(queue), thread: Some(thread), commits: Arc::new(watch::Sender::new(0)) })
     }
 
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
@@ -60,11 +56,7 @@ impl Writer {
             // Whoever asked may have stopped waiting; the work is done all the same.
             drop(answer.send(outcome));
         });
-        self.queue
-            .as_ref()
-            .ok_or_else(closed)?
-            .send(work)
-            .map_err(|_| closed())?;
+        self.queue.as_ref().ok_or_else(closed)?.send(work).map_err(|_| closed())?;
         answered.await.unwrap_or_else(|_| Err(closed()))
     }
 }
@@ -100,9 +92,7 @@ fn in_transaction<T, E: From<DbError>>(
     conn: &mut Connection,
     work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let tx = conn
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(DbError::from)?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(DbError::from)?;
     let value = work(&tx)?;
     tx.commit().map_err(DbError::from)?;
     Ok(value)

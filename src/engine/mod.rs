@@ -1,13 +1,30 @@
 //! The container engine as skep needs it: one trait, own types, two implementations.
 //!
-//! `docker` speaks to a real engine, `fake` is for tests of the supervisor's logic. Nothing
-//! outside this folder knows bollard.
+//! `docker` speaks to a real engine, `fake` is for tests of the supervisor's logic, `firewall`
+//! closes what a bridge network leaves open. Nothing outside this folder knows bollard.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::mpsc;
+
+pub use crate::sandbox::container::{ContainerSpec, ContainerState, Inspected, Mount, Tmpfs};
+
+pub mod docker;
+mod docker_build;
+mod docker_create;
+mod docker_fate;
+mod docker_inspect;
+mod docker_network;
+mod docker_probe;
+pub mod fake;
+pub mod firewall;
+
+/// Label with the hive's name: what `list` and `events` go by.
+pub const LABEL_HIVE: &str = "skep.hive";
+/// Label with the hash of the whole specification.
+pub const LABEL_SPEC: &str = "skep.spec";
 
 /// The fate of a failed engine call, decided in one place.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -29,71 +46,6 @@ pub enum EngineError {
 /// Result of engine calls.
 pub type Result<T> = std::result::Result<T, EngineError>;
 
-/// Everything about a container that skep decides. Its hash is the `skep.spec` label.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ContainerSpec {
-    /// `skep-<hive>-<agent>`.
-    pub name: String,
-    /// Image reference as configured, or the layer built on it.
-    pub image: String,
-    /// The image's id, so that a rebuilt image is drift.
-    pub image_id: String,
-    /// Entry point and arguments.
-    pub command: Vec<String>,
-    /// Plain environment; never a secret.
-    pub env: BTreeMap<String, String>,
-    /// `uid:gid`.
-    pub user: (u32, u32),
-    /// Hostname inside.
-    pub hostname: String,
-    /// Bind mounts, sorted by target.
-    pub mounts: Vec<Mount>,
-    /// In-memory file systems.
-    pub tmpfs: Vec<Tmpfs>,
-    /// Bytes of memory; swap is not given.
-    pub memory: u64,
-    /// Billionths of a processor.
-    pub nano_cpus: i64,
-    /// Processes and threads.
-    pub pids: i64,
-    /// Bytes of `/dev/shm`.
-    pub shm_size: u64,
-    /// The engine's network: `none` or a network's name.
-    pub network: String,
-    /// Engine runtime by name; none: the default.
-    pub runtime: Option<String>,
-    /// Seconds the engine waits after SIGTERM.
-    pub stop_timeout: i64,
-    /// Labels besides `skep.spec`, which the caller adds last.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// A bind mount.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Mount {
-    /// Path inside.
-    pub target: String,
-    /// Absolute path on the host.
-    pub source: PathBuf,
-    /// Read-only.
-    pub read_only: bool,
-}
-
-/// An in-memory file system.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tmpfs {
-    /// Path inside.
-    pub target: String,
-    /// Bytes at most.
-    pub size: u64,
-    /// Permission bits.
-    pub mode: u32,
-    /// Whether programs may be executed from it.
-    pub exec: bool,
-    /// Owner.
-    pub user: (u32, u32),
-}
-
 /// A container in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
@@ -105,41 +57,6 @@ pub struct Listed {
     pub labels: BTreeMap<String, String>,
     /// Whether it runs (a paused one does).
     pub running: bool,
-}
-
-/// A container as the engine really has it: what adoption compares with the spec.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Inspected {
-    /// Engine's id.
-    pub id: String,
-    /// The container's state.
-    pub state: ContainerState,
-    /// The spec read back from the engine's own fields (labels without `skep.spec`); what the engine does not
-    /// report the way it was given is normalised.
-    pub spec: ContainerSpec,
-    /// `skep.spec` label.
-    pub spec_label: Option<String>,
-    /// Hardening read back: every fault in words (`capabilities are not dropped`); empty when all hold.
-    pub weaknesses: Vec<String>,
-}
-
-/// State of a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContainerState {
-    /// The main process runs.
-    pub running: bool,
-    /// Frozen.
-    pub paused: bool,
-    /// Pid of the main process on the host; 0 when not running.
-    pub pid: i32,
-    /// Exit code of the last end.
-    pub exit_code: i64,
-    /// The kernel killed the main process for memory.
-    pub oom_killed: bool,
-    /// RFC 3339 start time, as the engine says it.
-    pub started_at: Option<String>,
-    /// The engine's own error text, when a start failed.
-    pub error: String,
 }
 
 /// Something happened to a container; a hint to look, never a fact to act on.
@@ -173,10 +90,14 @@ pub struct EngineInfo {
 }
 
 /// An image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageInfo {
     /// `sha256:…`
     pub id: String,
+    /// Its names (`name:tag`).
+    pub tags: Vec<String>,
+    /// User that its processes run as by default; empty: root.
+    pub user: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Environment of the image.
@@ -219,12 +140,20 @@ pub trait Engine: Send + Sync + 'static {
     async fn pause(&self, container: &str) -> Result<()>;
     /// Thaws it.
     async fn unpause(&self, container: &str) -> Result<()>;
-    /// An image by reference.
+    /// An image by reference or id.
     async fn image(&self, reference: &str) -> Result<ImageInfo>;
-    /// Pulls an image; `progress` gets lines for people.
+    /// Pulls an image; `progress` gets lines for people (dropped when nobody takes them).
     async fn pull(&self, reference: &str, progress: mpsc::Sender<String>) -> Result<()>;
-    /// Builds an image from a tar context; `progress` gets the build's output lines.
+    /// Builds an image from a tar context; `progress` gets the output's lines (dropped when nobody takes them).
     async fn build(&self, build: ImageBuild, progress: mpsc::Sender<String>) -> Result<()>;
+    /// Every image that has a label (`key` or `key=value`).
+    async fn images(&self, label: &str) -> Result<Vec<ImageInfo>>;
+    /// Removes a name of an image, and the image with its last name, never one that a container uses; a missing
+    /// one is no error.
+    async fn remove_image(&self, reference: &str) -> Result<()>;
+    /// What a command of an image prints on standard output, in a throw-away container with nothing: no network,
+    /// no mounts, nobody's uid. None when the command cannot be started. Ends within `limit`.
+    async fn probe(&self, image_id: &str, command: &[String], limit: Duration) -> Result<Option<String>>;
     /// Makes sure the network is there.
     async fn ensure_network(&self, network: &NetworkSpec) -> Result<()>;
     /// Removes a network; a missing one is no error.

@@ -69,8 +69,7 @@ pub(super) fn beneath(
 
 /// What a descriptor stands for.
 pub(super) fn look(file: &File) -> Result<Metadata, Errno> {
-    file.metadata()
-        .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+    file.metadata().map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
 /// Opens for reading what `looked_at` stands for and nothing else.

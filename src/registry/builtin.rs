@@ -37,11 +37,7 @@ pub fn skills() -> Vec<BuiltIn> {
 /// Embedding keeps no modes: what stands under `scripts/` and names its interpreter may be run.
 fn collect(dir: &Dir<'static>, folder: &str, files: &mut Vec<(&'static str, bool, &'static [u8])>) {
     for file in dir.files() {
-        let path = file
-            .path()
-            .strip_prefix(folder)
-            .ok()
-            .and_then(|p| p.to_str());
+        let path = file.path().strip_prefix(folder).ok().and_then(|p| p.to_str());
         if let Some(path) = path {
             let executable = path.starts_with("scripts/") && file.contents().starts_with(b"#!");
             files.push((path, executable, file.contents()));
@@ -77,17 +73,10 @@ mod tests {
     fn a_built_in_skill_gives_the_digest_of_its_folder_in_the_source_tree() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
-        let policy = Policy {
-            origin: Origin::Operator,
-            limits: SkillLimits::default(),
-        };
+        let policy = Policy { origin: Origin::Operator, limits: SkillLimits::default() };
         let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/built-in");
         let staged = stage(&store).unwrap();
-        assert!(
-            staged
-                .iter()
-                .any(|(folder, _)| folder.starts_with("basic-tools@"))
-        );
+        assert!(staged.iter().any(|(folder, _)| folder.starts_with("basic-tools@")));
         for (folder, staged) in staged {
             let folder = safe_copy::fingerprint(&base, Path::new(folder), &policy).unwrap();
             assert_eq!(staged.source(), &folder);

@@ -57,18 +57,11 @@ impl SkillsFile {
             versions: skill.versions.keys().rev().cloned().collect(),
             latest_version: skill.latest().map(|v| v.version.clone()),
             owner: skill.owner.clone(),
-            used_by: used_by
-                .get(&skill.id)
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect(),
+            used_by: used_by.get(&skill.id).into_iter().flatten().cloned().collect(),
             registered_at: seconds(skill.registered_at),
             updated_at: seconds(skill.updated_at),
         });
-        Self {
-            skills: skills.collect(),
-        }
+        Self { skills: skills.collect() }
     }
 
     /// As it stands in the file.
@@ -108,18 +101,13 @@ pub fn write(path: &Path, content: &SkillsFile) -> io::Result<Written> {
             )),
         },
         Err(e) if e.kind() == io::ErrorKind::NotFound => Written::Created,
-        Err(e) => Written::Repaired(format!(
-            "{} could not be read ({e}) and was written anew",
-            path.display()
-        )),
+        Err(e) => {
+            Written::Repaired(format!("{} could not be read ({e}) and was written anew", path.display()))
+        }
     };
-    let folder = path
-        .parent()
-        .ok_or_else(|| io::Error::other("the registry file has no folder"))?;
+    let folder = path.parent().ok_or_else(|| io::Error::other("the registry file has no folder"))?;
     fs::create_dir_all(folder)?;
-    let mut new = tempfile::Builder::new()
-        .prefix(".skills.json.")
-        .tempfile_in(folder)?;
+    let mut new = tempfile::Builder::new().prefix(".skills.json.").tempfile_in(folder)?;
     new.write_all(text.as_bytes())?;
     let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
     new.as_file().set_permissions(mode)?;
@@ -135,9 +123,7 @@ pub fn write(path: &Path, content: &SkillsFile) -> io::Result<Written> {
 /// It cannot be read, or is no registry file.
 pub fn read(path: &Path) -> io::Result<Option<SkillsFile>> {
     match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(io::Error::other),
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::other),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
@@ -167,9 +153,7 @@ mod tests {
             registered_at: "2024-01-01T00:00:00.25Z".parse().unwrap(),
             updated_at: "2024-01-15T10:00:00Z".parse().unwrap(),
         };
-        Index {
-            skills: [(id, entry)].into(),
-        }
+        Index { skills: [(id, entry)].into() }
     }
 
     fn used_by() -> UsedBy {
@@ -221,10 +205,6 @@ mod tests {
             matches!(write(&path, &content).unwrap(), Written::Repaired(why) if why.contains("skills.json"))
         );
         assert_eq!(read(&path).unwrap().unwrap(), content);
-        assert_eq!(
-            fs::read_dir(path.parent().unwrap()).unwrap().count(),
-            1,
-            "no temporary file stays"
-        );
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file stays");
     }
 }

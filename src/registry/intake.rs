@@ -32,22 +32,11 @@ pub(super) enum Stopped {
 
 /// What must stay the same while a file is read.
 pub(super) fn state(m: &Metadata) -> (u64, i64, i64, i64, i64) {
-    (
-        m.len(),
-        m.mtime(),
-        m.mtime_nsec(),
-        m.ctime(),
-        m.ctime_nsec(),
-    )
+    (m.len(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec())
 }
 
 /// Reads at most one byte more than `max`, into `to` if there is one.
-pub(super) fn take(
-    mut from: File,
-    mut to: Option<File>,
-    keep: bool,
-    max: u64,
-) -> Result<Taken, Stopped> {
+pub(super) fn take(mut from: File, mut to: Option<File>, keep: bool, max: u64) -> Result<Taken, Stopped> {
     let (mut hash, mut size, mut head) = (Sha256::new(), 0, Vec::new());
     let mut content = keep.then(Vec::new);
     let mut buffer = [0; 16 << 10];
@@ -71,15 +60,6 @@ pub(super) fn take(
     }
     let after = from.metadata().map_err(Stopped::Theirs)?;
     let (executable, digest) = (after.mode() & 0o100 != 0, hash.finalize().into());
-    let file = FileInfo {
-        size,
-        executable,
-        digest,
-        head,
-    };
-    Ok(Taken {
-        file,
-        after,
-        content,
-    })
+    let file = FileInfo { size, executable, digest, head };
+    Ok(Taken { file, after, content })
 }

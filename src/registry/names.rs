@@ -12,8 +12,7 @@ pub const MAX_NAME: usize = 255;
 
 /// Characters that change how text around them is shown.
 fn deceives(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A name or path as it can be printed anywhere: what is not plain text is spelt out.
@@ -66,8 +65,7 @@ pub fn check_path(path: &str) -> Result<(), &'static str> {
     if path.split('/').count() > MAX_DEPTH {
         return Err("the path is more than 32 folders deep");
     }
-    path.split('/')
-        .try_for_each(|name| check_name(name.as_bytes()).map(|_| ()))
+    path.split('/').try_for_each(|name| check_name(name.as_bytes()).map(|_| ()))
 }
 
 #[cfg(test)]
@@ -91,30 +89,14 @@ mod tests {
 
     #[test]
     fn ordinary_names_of_every_script_pass() {
-        for name in [
-            "a",
-            "SKILL.md",
-            "日本語.md",
-            "naïve file (1).txt",
-            &"x".repeat(255),
-        ] {
+        for name in ["a", "SKILL.md", "日本語.md", "naïve file (1).txt", &"x".repeat(255)] {
             assert_eq!(check_name(name.as_bytes()), Ok(name));
         }
     }
 
     #[test]
     fn a_path_cannot_leave_the_folder_or_be_endless() {
-        for bad in [
-            "",
-            "/a",
-            "a//b",
-            "../a",
-            "a/..",
-            "a/./b",
-            "a/",
-            &"a/".repeat(40),
-            &"a".repeat(1025),
-        ] {
+        for bad in ["", "/a", "a//b", "../a", "a/..", "a/./b", "a/", &"a/".repeat(40), &"a".repeat(1025)] {
             assert!(check_path(bad).is_err(), "{bad}");
         }
         assert!(check_path("scripts/lib/a.ts").is_ok());

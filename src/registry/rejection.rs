@@ -41,10 +41,7 @@ pub enum CopyError {
 
 impl CopyError {
     pub(super) fn io(what: impl Into<String>, source: io::Error) -> Self {
-        Self::Io {
-            what: what.into(),
-            source,
-        }
+        Self::Io { what: what.into(), source }
     }
 }
 

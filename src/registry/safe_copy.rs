@@ -68,12 +68,7 @@ pub fn fingerprint(base: &Path, inner: &Path, policy: &Policy) -> Result<Source,
 ///
 /// # Errors
 /// Every rule that it breaks, or the failure of our own side.
-pub fn copy(
-    base: &Path,
-    inner: &Path,
-    policy: &Policy,
-    staging: &Path,
-) -> Result<Staged, CopyError> {
+pub fn copy(base: &Path, inner: &Path, policy: &Policy, staging: &Path) -> Result<Staged, CopyError> {
     let failed = |e| CopyError::io(format!("cannot lay a copy in {}", staging.display()), e);
     let mut laying = Laying::create(staging).map_err(failed)?;
     let source = Walk::run(base, inner, policy, Some(&mut laying))?;
@@ -110,10 +105,7 @@ impl<'a> Walk<'a> {
             root,
             policy,
             copy,
-            source: Source {
-                folder: folder_name(base, inner),
-                ..Source::default()
-            },
+            source: Source { folder: folder_name(base, inner), ..Source::default() },
             files: 0,
             folders: 0,
             total: 0,
@@ -170,10 +162,9 @@ impl<'a> Walk<'a> {
             });
             match checked {
                 Ok(full) => self.entry(&full, depth)?,
-                Err(rule) => self.fault(
-                    &[path.as_bytes(), b"/", &name].concat()[usize::from(path.is_empty())..],
-                    rule,
-                ),
+                Err(rule) => {
+                    self.fault(&[path.as_bytes(), b"/", &name].concat()[usize::from(path.is_empty())..], rule)
+                }
             }
         }
         Ok(())
@@ -184,12 +175,7 @@ impl<'a> Walk<'a> {
         let looked_at = self.open(path, OFlags::DIRECTORY)?;
         let mut dir = Dir::new(reopen(&looked_at, OFlags::DIRECTORY)?)?;
         let known = self.files + self.folders;
-        let cap = self
-            .policy
-            .limits
-            .files
-            .saturating_mul(2)
-            .saturating_sub(known);
+        let cap = self.policy.limits.files.saturating_mul(2).saturating_sub(known);
         let mut names = Vec::new();
         while let Some(entry) = dir.read() {
             let entry = entry?;
@@ -231,9 +217,7 @@ impl<'a> Walk<'a> {
     }
 
     fn entry(&mut self, path: &str, depth: usize) -> Result<(), CopyError> {
-        let found = self
-            .open(path, OFlags::empty())
-            .and_then(|file| look(&file).map(|m| (file, m)));
+        let found = self.open(path, OFlags::empty()).and_then(|file| look(&file).map(|m| (file, m)));
         let (file, meta) = match found {
             Ok(found) => found,
             Err(e) => return self.open_failed(path, e),
@@ -260,25 +244,18 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let found =
-            beneath(&self.root, path, OFlags::PATH | OFlags::CLOEXEC, resolve).and_then(|fd| {
-                let file = File::from(fd);
-                look(&file).map(|m| (file, m))
-            });
+        let found = beneath(&self.root, path, OFlags::PATH | OFlags::CLOEXEC, resolve).and_then(|fd| {
+            let file = File::from(fd);
+            look(&file).map(|m| (file, m))
+        });
         match found {
             Ok((_, meta)) if meta.is_dir() => {
-                self.fault(
-                    path.as_bytes(),
-                    "is a link to a folder; put the folder itself there",
-                );
+                self.fault(path.as_bytes(), "is a link to a folder; put the folder itself there");
                 Ok(())
             }
             Ok((file, meta)) => self.file(path, &file, &meta),
             Err(Errno::XDEV) => {
-                self.fault(
-                    path.as_bytes(),
-                    "is a link that leads out of the skill's folder",
-                );
+                self.fault(path.as_bytes(), "is a link that leads out of the skill's folder");
                 Ok(())
             }
             Err(Errno::LOOP) => {
@@ -293,12 +270,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn file(
-        &mut self,
-        path: &str,
-        looked_at: &File,
-        meta: &std::fs::Metadata,
-    ) -> Result<(), CopyError> {
+    fn file(&mut self, path: &str, looked_at: &File, meta: &std::fs::Metadata) -> Result<(), CopyError> {
         let origin = self.policy.origin;
         let out_of_place =
             (origin == Origin::Store && excluded(path)).then_some("does not belong into the store");
@@ -319,10 +291,7 @@ impl<'a> Walk<'a> {
         };
         if meta.len() > max {
             let size = meta.len();
-            self.fault(
-                path.as_bytes(),
-                format!("has {size} bytes; {max} are allowed ({key})"),
-            );
+            self.fault(path.as_bytes(), format!("has {size} bytes; {max} are allowed ({key})"));
             return Ok(());
         }
         if !self.faults.is_empty() {
@@ -351,11 +320,7 @@ impl<'a> Walk<'a> {
             let keep = matches!(path, MANIFEST | SKILL_MD);
             take(from, to, keep, max.min(left))
         });
-        let Taken {
-            file,
-            after,
-            content,
-        } = match taken {
+        let Taken { file, after, content } = match taken {
             Ok(taken) => taken,
             Err(Stopped::Ours(e)) => {
                 return Err(CopyError::io(format!("cannot lay a copy of {path}"), e));
@@ -384,10 +349,7 @@ impl<'a> Walk<'a> {
         let max = self.policy.limits.total;
         if self.total > max && !self.full {
             self.full = true;
-            self.fault(
-                b".",
-                format!("the skill has more than {max} bytes (registry.limits.total)"),
-            );
+            self.fault(b".", format!("the skill has more than {max} bytes (registry.limits.total)"));
         }
     }
 
@@ -400,15 +362,9 @@ impl<'a> Walk<'a> {
             }
             Errno::XDEV => self.fault(shown.as_bytes(), "leads out of the skill's folder"),
             Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
-                return Err(CopyError::io(
-                    format!("cannot open {}", escape(shown.as_bytes())),
-                    error.into(),
-                ));
+                return Err(CopyError::io(format!("cannot open {}", escape(shown.as_bytes())), error.into()));
             }
-            e => self.fault(
-                shown.as_bytes(),
-                format!("cannot be opened: {}", io::Error::from(e)),
-            ),
+            e => self.fault(shown.as_bytes(), format!("cannot be opened: {}", io::Error::from(e))),
         }
         Ok(())
     }
@@ -419,13 +375,7 @@ fn open_root(base: &Path, inner: &Path, origin: Origin, shown: &str) -> Result<O
     let open_base = rustix::fs::openat(CWD, base, folder, Mode::empty());
     let opened = open_base.and_then(|base| {
         let inner = inner.as_os_str();
-        openat2(
-            base,
-            inner,
-            folder | OFlags::NOFOLLOW,
-            Mode::empty(),
-            strict(origin),
-        )
+        openat2(base, inner, folder | OFlags::NOFOLLOW, Mode::empty(), strict(origin))
     });
     opened.map_err(|e| match e {
         Errno::NOSYS => CopyError::NoOpenat2,
@@ -445,11 +395,7 @@ fn open_root(base: &Path, inner: &Path, origin: Origin, shown: &str) -> Result<O
 
 /// A name below a folder of the skill; the top's path is empty.
 fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}/{name}")
-    }
+    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
 }
 
 /// The skill folder's own name.

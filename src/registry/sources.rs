@@ -48,10 +48,7 @@ pub fn scan(source: &Path) -> Scan {
     let mut scan = Scan::default();
     match fs::metadata(source) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => scan.missing = true,
-        Err(e) => scan.faults.push(Fault::new(
-            shown(source),
-            format!("cannot be looked into: {e}"),
-        )),
+        Err(e) => scan.faults.push(Fault::new(shown(source), format!("cannot be looked into: {e}"))),
         Ok(_) => look(source, Path::new(""), &mut scan, &mut 0),
     }
     scan.candidates.sort_by(|a, b| a.folder.cmp(&b.folder));
@@ -84,10 +81,7 @@ fn look(source: &Path, inner: &Path, scan: &mut Scan, seen: &mut usize) {
         Ok(())
     });
     if let Err(e) = listed {
-        scan.faults.push(Fault::new(
-            shown(&folder),
-            format!("cannot be looked into: {e}"),
-        ));
+        scan.faults.push(Fault::new(shown(&folder), format!("cannot be looked into: {e}")));
         return;
     }
     if is_skill {
@@ -97,15 +91,11 @@ fn look(source: &Path, inner: &Path, scan: &mut Scan, seen: &mut usize) {
     for (name, kind) in folders {
         let inner = inner.join(&name);
         if let Err(rule) = check_name(name.as_bytes()) {
-            scan.faults
-                .push(Fault::new(shown(&source.join(&inner)), rule));
+            scan.faults.push(Fault::new(shown(&source.join(&inner)), rule));
         } else if kind.is_symlink() && source.join(&inner).is_dir() {
             scan.faults.push(
-                Fault::new(
-                    shown(&source.join(&inner)),
-                    "is a link, and links are not followed",
-                )
-                .help("put the folder there, or name its place in registry.sources"),
+                Fault::new(shown(&source.join(&inner)), "is a link, and links are not followed")
+                    .help("put the folder there, or name its place in registry.sources"),
             );
         } else if kind.is_dir() && inner.components().count() <= MAX_GROUPS {
             look(source, &inner, scan, seen);
@@ -114,32 +104,15 @@ fn look(source: &Path, inner: &Path, scan: &mut Scan, seen: &mut usize) {
 }
 
 fn candidate(source: &Path, inner: &Path) -> Option<Candidate> {
-    let named = if inner.as_os_str().is_empty() {
-        source.canonicalize().ok()?
-    } else {
-        inner.to_owned()
-    };
+    let named = if inner.as_os_str().is_empty() { source.canonicalize().ok()? } else { inner.to_owned() };
     let name = named.file_name()?.to_string_lossy().into_owned();
     let (id, version) = match name.split_once('@') {
         Some((id, version)) => (id.to_owned(), Some(version.to_owned())),
         None => (name, None),
     };
-    let group = inner
-        .parent()
-        .unwrap_or(Path::new(""))
-        .to_string_lossy()
-        .into_owned();
-    let folder = if inner.as_os_str().is_empty() {
-        PathBuf::from(".")
-    } else {
-        inner.to_owned()
-    };
-    Some(Candidate {
-        folder,
-        group,
-        id,
-        version,
-    })
+    let group = inner.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    let folder = if inner.as_os_str().is_empty() { PathBuf::from(".") } else { inner.to_owned() };
+    Some(Candidate { folder, group, id, version })
 }
 
 #[cfg(test)]
@@ -172,14 +145,7 @@ mod tests {
         let found: Vec<_> = scan
             .candidates
             .iter()
-            .map(|c| {
-                (
-                    c.folder.to_str().unwrap(),
-                    c.group.as_str(),
-                    c.id.as_str(),
-                    c.version.as_deref(),
-                )
-            })
+            .map(|c| (c.folder.to_str().unwrap(), c.group.as_str(), c.id.as_str(), c.version.as_deref()))
             .collect();
         assert_eq!(
             found,

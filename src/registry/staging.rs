@@ -29,10 +29,7 @@ impl Laying {
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let path = parent.join(hex::encode(random));
         DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self {
-            dir: TempFolder { path: Some(path) },
-            folders: BTreeSet::new(),
-        })
+        Ok(Self { dir: TempFolder { path: Some(path) }, folders: BTreeSet::new() })
     }
 
     /// A new file at a path that was checked (`names::check_path`), its folders made as needed.
@@ -41,18 +38,11 @@ impl Laying {
         if let Some(parent) = Path::new(path).parent().filter(|p| p.as_os_str() != "")
             && !self.folders.contains(parent)
         {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(self.dir.path().join(parent))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(self.dir.path().join(parent))?;
             let above = parent.ancestors().filter(|a| a.as_os_str() != "");
             self.folders.extend(above.map(Path::to_path_buf));
         }
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(at)
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(at)
     }
 
     /// Sets the final modes: files 0444 or 0555, inner folders 0555, the top 0755 until it is stored
@@ -68,12 +58,7 @@ impl Laying {
         }
         fs::set_permissions(self.dir.path(), Permissions::from_mode(0o755))?;
         let digest = digest(&source);
-        Ok(Staged {
-            dir: self.dir,
-            folders: self.folders,
-            source,
-            digest,
-        })
+        Ok(Staged { dir: self.dir, folders: self.folders, source, digest })
     }
 }
 

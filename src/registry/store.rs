@@ -86,19 +86,13 @@ impl Store {
     /// # Errors
     /// Its folders cannot be made.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        let store = Self {
-            entries: root.join("sha256"),
-            staging: root.join("staging"),
-        };
+        let store = Self { entries: root.join("sha256"), staging: root.join("staging") };
         for (folder, mode) in [(&store.entries, 0o755), (&store.staging, 0o700)] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(mode)
                 .create(folder)
-                .map_err(StoreError::io(format!(
-                    "cannot make the store's folder {}",
-                    folder.display()
-                )))?;
+                .map_err(StoreError::io(format!("cannot make the store's folder {}", folder.display())))?;
         }
         Ok(store)
     }
@@ -121,12 +115,7 @@ impl Store {
         files: impl IntoIterator<Item = (&'a str, bool, &'a [u8])>,
         limits: &SkillLimits,
     ) -> Result<Staged, CopyError> {
-        let failed = |e| {
-            CopyError::io(
-                format!("cannot lay a copy in {}", self.staging.display()),
-                e,
-            )
-        };
+        let failed = |e| CopyError::io(format!("cannot lay a copy in {}", self.staging.display()), e);
         let mut laying = Laying::create(&self.staging).map_err(failed)?;
         let mut source = Source::default().named(label);
         let mut total = 0;
@@ -140,10 +129,7 @@ impl Store {
                     changing: false,
                 }
             })?;
-            laying
-                .file(path)
-                .and_then(|mut f| f.write_all(bytes))
-                .map_err(failed)?;
+            laying.file(path).and_then(|mut f| f.write_all(bytes)).map_err(failed)?;
             source.add(path, bytes, executable);
         }
         laying.seal(source).map_err(failed)
@@ -171,10 +157,7 @@ impl Store {
         }
         File::open(&self.entries)
             .and_then(|d| d.sync_all())
-            .map_err(StoreError::io(format!(
-                "cannot flush {}",
-                self.entries.display()
-            )))
+            .map_err(StoreError::io(format!("cannot flush {}", self.entries.display())))
     }
 
     fn flush(&self, staged: &[Staged]) -> Result<(), StoreError> {
@@ -184,21 +167,13 @@ impl Store {
         } else {
             staged.iter().try_for_each(Staged::sync)
         };
-        flushed.map_err(StoreError::io(format!(
-            "cannot flush {}",
-            self.staging.display()
-        )))
+        flushed.map_err(StoreError::io(format!("cannot flush {}", self.staging.display())))
     }
 
     fn move_in(&self, staged: Staged) -> Result<(), StoreError> {
         let digest = staged.digest();
         let at = self.path(&digest);
-        let failed = || {
-            StoreError::io(format!(
-                "cannot move {digest} into the store at {}",
-                at.display()
-            ))
-        };
+        let failed = || StoreError::io(format!("cannot move {digest} into the store at {}", at.display()));
         match renameat_with(CWD, staged.path(), CWD, &at, RenameFlags::NOREPLACE) {
             Ok(()) => staged.handed_over(),
             Err(Errno::EXIST) => {
@@ -241,9 +216,7 @@ impl Store {
         if check_path(path).is_err() || !at.is_file() {
             return Ok(None);
         }
-        fs::read(&at)
-            .map(Some)
-            .map_err(StoreError::io(format!("cannot read {}", at.display())))
+        fs::read(&at).map(Some).map_err(StoreError::io(format!("cannot read {}", at.display())))
     }
 
     /// What an entry holds, read from its bytes now.
@@ -252,24 +225,13 @@ impl Store {
     /// The entry is missing, or holds what no entry can hold.
     pub fn source(&self, digest: &Digest) -> Result<Source, StoreError> {
         let at = self.path(digest);
-        let all = SkillLimits {
-            files: u64::MAX / 4,
-            total: u64::MAX,
-            file: u64::MAX - 1,
-            manifest: u64::MAX - 1,
-        };
-        let policy = Policy {
-            origin: Origin::Store,
-            limits: all,
-        };
+        let all =
+            SkillLimits { files: u64::MAX / 4, total: u64::MAX, file: u64::MAX - 1, manifest: u64::MAX - 1 };
+        let policy = Policy { origin: Origin::Store, limits: all };
         safe_copy::fingerprint(&at, Path::new("."), &policy).map_err(|e| match e {
             CopyError::Missing(_) => StoreError::Missing(*digest),
             CopyError::Io { what, source } => StoreError::Io { what, source },
-            e => StoreError::Altered {
-                expected: *digest,
-                found: e.to_string(),
-                at,
-            },
+            e => StoreError::Altered { expected: *digest, found: e.to_string(), at },
         })
     }
 
@@ -333,11 +295,7 @@ fn check_given(
     limits: &SkillLimits,
 ) -> Result<(), String> {
     check_path(path)?;
-    let max = if matches!(path, "manifest.json" | "SKILL.md") {
-        limits.manifest
-    } else {
-        limits.file
-    };
+    let max = if matches!(path, "manifest.json" | "SKILL.md") { limits.manifest } else { limits.file };
     if size > max {
         return Err(format!("has {size} bytes; {max} are allowed"));
     }
@@ -345,14 +303,8 @@ fn check_given(
         return Err("is more than a skill may hold".into());
     }
     let inside = format!("{path}/");
-    let below = so_far
-        .files
-        .range(inside.clone()..)
-        .next()
-        .is_some_and(|(o, _)| o.starts_with(&inside));
-    let above = path
-        .match_indices('/')
-        .any(|(i, _)| so_far.files.contains_key(&path[..i]));
+    let below = so_far.files.range(inside.clone()..).next().is_some_and(|(o, _)| o.starts_with(&inside));
+    let above = path.match_indices('/').any(|(i, _)| so_far.files.contains_key(&path[..i]));
     if so_far.files.contains_key(path) || above || below {
         return Err("is there twice, or as file and folder at once".into());
     }

@@ -5,8 +5,7 @@
 use std::{cell::RefCell, cmp::Reverse, convert::Infallible, rc::Rc};
 
 use pubgrub::{
-    Dependencies, DependencyConstraints, DependencyProvider, Map, PackageResolutionStatistics,
-    VersionSet,
+    Dependencies, DependencyConstraints, DependencyProvider, Map, PackageResolutionStatistics, VersionSet,
 };
 use semver::Version;
 
@@ -157,10 +156,7 @@ impl<'a> Candidates<'a> {
             Requirement::Range(range) => range.matches(version),
             Requirement::Bare | Requirement::Latest => {
                 version.pre.is_empty()
-                    || self
-                        .names_pre
-                        .iter()
-                        .any(|r| r.id == wanted.id && self.admits(r, version))
+                    || self.names_pre.iter().any(|r| r.id == wanted.id && self.admits(r, version))
             }
         }
     }
@@ -201,10 +197,7 @@ impl<'a> Candidates<'a> {
     fn candidate(&self, id: &'a SkillId) -> Candidate<'a> {
         let entry = self.index.skills.get(id);
         let mut offered = Vec::with_capacity(entry.map_or(0, |skill| skill.versions.len()));
-        for (skill, version) in entry
-            .iter()
-            .flat_map(|s| s.versions.values().map(move |v| (s, v)))
-        {
+        for (skill, version) in entry.iter().flat_map(|s| s.versions.values().map(move |v| (s, v))) {
             if self.withheld(skill, version).is_none() {
                 offered.push(version);
             }
@@ -229,14 +222,7 @@ impl<'a> Candidates<'a> {
             _ if !updated && locked.is_some() => 1,
             _ => 0,
         };
-        Candidate {
-            id,
-            entry,
-            offered,
-            order,
-            class,
-            admitted: RefCell::default(),
-        }
+        Candidate { id, entry, offered, order, class, admitted: RefCell::default() }
     }
 }
 
@@ -268,11 +254,7 @@ impl DependencyProvider for Candidates<'_> {
         let known = self.known.borrow();
         let candidate = &known.candidates[*package as usize];
         let choices = range.count(candidate.offered.len());
-        (
-            candidate.class,
-            conflicts.conflict_count(),
-            Reverse(choices),
-        )
+        (candidate.class, conflicts.conflict_count(), Reverse(choices))
     }
 
     fn choose_version(&self, package: &u32, range: &Positions) -> Result<Option<u32>, Infallible> {
@@ -305,8 +287,6 @@ impl DependencyProvider for Candidates<'_> {
                 return Ok(Dependencies::Unavailable("needs another version of itself"));
             }
         }
-        Ok(Dependencies::Available(
-            needs.into_iter().collect::<DependencyConstraints<_, _>>(),
-        ))
+        Ok(Dependencies::Available(needs.into_iter().collect::<DependencyConstraints<_, _>>()))
     }
 }

@@ -27,17 +27,9 @@ type Demands<'a> = BTreeMap<u32, BTreeMap<u32, Vec<&'a SkillRef>>>;
 pub(super) fn unsolvable(candidates: &Candidates<'_>, proof: Proof) -> Conflict {
     let mut demands = leaves(candidates, proof);
     // The proof needs one hopeless reference; whoever wrote the list wants to know all of them.
-    demand(
-        candidates,
-        &mut demands,
-        ROOT,
-        &Positions::full(),
-        |target, want| {
-            candidates
-                .admitted(&candidates.get(target), want)
-                .is_empty()
-        },
-    );
+    demand(candidates, &mut demands, ROOT, &Positions::full(), |target, want| {
+        candidates.admitted(&candidates.get(target), want).is_empty()
+    });
     let mut asks = Vec::new();
     let mut demanded: BTreeMap<u32, Vec<(u32, &SkillRef)>> = BTreeMap::new();
     let mut verdicts = Vec::new();
@@ -67,11 +59,7 @@ pub(super) fn unsolvable(candidates: &Candidates<'_>, proof: Proof) -> Conflict 
     for number in order {
         verdict(candidates, number, &demanded[&number], &mut verdicts);
     }
-    Conflict::Unsolvable {
-        agent: candidates.request.agent.cloned(),
-        asks,
-        verdicts,
-    }
+    Conflict::Unsolvable { agent: candidates.request.agent.cloned(), asks, verdicts }
 }
 
 /// The leaves of the proof. Taken apart without recursion: proofs can be thousands of steps deep,
@@ -88,9 +76,7 @@ fn leaves<'a>(candidates: &Candidates<'a>, proof: Proof) -> Demands<'a> {
                 });
             }
             Ok(DerivationTree::External(External::Custom(by, versions, _))) => {
-                demand(candidates, &mut demands, by, &versions, |target, _| {
-                    target == by
-                });
+                demand(candidates, &mut demands, by, &versions, |target, _| target == by);
             }
             Ok(DerivationTree::External(External::NotRoot(..) | External::NoVersions(..))) => {}
             // Shared with a step still on the list: the last one takes it apart.
@@ -124,9 +110,7 @@ fn demand<'a>(
 }
 
 /// Versions of one skill that ask for the same are told together.
-fn grouped<'a>(
-    demands: Option<&BTreeMap<u32, Vec<&'a SkillRef>>>,
-) -> Vec<(Vec<&'a SkillRef>, Vec<u32>)> {
+fn grouped<'a>(demands: Option<&BTreeMap<u32, Vec<&'a SkillRef>>>) -> Vec<(Vec<&'a SkillRef>, Vec<u32>)> {
     let mut groups: Vec<(Vec<&SkillRef>, Vec<u32>)> = Vec::new();
     for (position, wants) in demands.into_iter().flatten() {
         let mut wants = wants.clone();
@@ -147,25 +131,14 @@ fn ask(candidates: &Candidates<'_>, number: u32, positions: &[u32], wants: &[&Sk
     }
     let candidate = candidates.get(number);
     let version = |p: &u32| candidate.offered[*p as usize].version.clone();
-    let by = positions
-        .iter()
-        .map(|p| Asker::Skill(candidate.id.clone(), version(p)))
-        .collect();
+    let by = positions.iter().map(|p| Asker::Skill(candidate.id.clone(), version(p))).collect();
     Ask { by, wants }
 }
 
-fn needs_itself(
-    candidates: &Candidates<'_>,
-    number: u32,
-    positions: &[u32],
-    want: &SkillRef,
-) -> Verdict {
+fn needs_itself(candidates: &Candidates<'_>, number: u32, positions: &[u32], want: &SkillRef) -> Verdict {
     let candidate = candidates.get(number);
     let version = |p: &u32| candidate.offered[*p as usize].version.clone();
-    Verdict::NeedsItself {
-        versions: positions.iter().map(version).collect(),
-        wanted: want.clone(),
-    }
+    Verdict::NeedsItself { versions: positions.iter().map(version).collect(), wanted: want.clone() }
 }
 
 /// What is wrong with the demands on one skill, if anything.
@@ -183,10 +156,8 @@ fn verdict(
         });
         return;
     }
-    let sets: Vec<Positions> = demanded
-        .iter()
-        .map(|(_, want)| candidates.admitted(&candidate, want))
-        .collect();
+    let sets: Vec<Positions> =
+        demanded.iter().map(|(_, want)| candidates.admitted(&candidate, want)).collect();
     let before = verdicts.len();
     for ((_, want), set) in demanded.iter().zip(&sets) {
         let verdict = none_fits(candidates, &candidate, want);
@@ -215,10 +186,7 @@ fn verdict(
 
 /// The smallest part of the demands that already leaves no version.
 fn together(candidate: &Candidate<'_>, wants: &[&SkillRef], sets: &[Positions]) -> Option<Verdict> {
-    let left = |kept: &[usize]| {
-        kept.iter()
-            .fold(Positions::full(), |all, i| all.intersection(&sets[*i]))
-    };
+    let left = |kept: &[usize]| kept.iter().fold(Positions::full(), |all, i| all.intersection(&sets[*i]));
     let mut kept: Vec<usize> = (0..sets.len()).collect();
     if !left(&kept).is_empty() {
         return None;
@@ -249,17 +217,9 @@ fn none_fits(candidates: &Candidates<'_>, candidate: &Candidate<'_>, want: &Skil
             fits.then(|| (v.version.clone(), Reason::from(why)))
         })
     });
-    Verdict::NoneFits {
-        wanted: want.clone(),
-        available: available(candidate),
-        withheld: withheld.collect(),
-    }
+    Verdict::NoneFits { wanted: want.clone(), available: available(candidate), withheld: withheld.collect() }
 }
 
 fn available(candidate: &Candidate<'_>) -> Vec<Version> {
-    candidate
-        .offered
-        .iter()
-        .map(|v| v.version.clone())
-        .collect()
+    candidate.offered.iter().map(|v| v.version.clone()).collect()
 }

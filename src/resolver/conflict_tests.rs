@@ -25,9 +25,8 @@ the skills of agent writer cannot be resolved:
 
 #[test]
 fn two_skills_disagree_at_a_distance() {
-    let index = index(
-        "a 1.0.0 -> c@^1\n b 1.0.0 -> d@^1\n d 1.0.0 -> c@^2\n d 1.1.0 -> c@2.0.0\n c 1.0.0\n c 2.0.0",
-    );
+    let index =
+        index("a 1.0.0 -> c@^1\n b 1.0.0 -> d@^1\n d 1.0.0 -> c@^2\n d 1.1.0 -> c@2.0.0\n c 1.0.0\n c 2.0.0");
     assert_snapshot!(writer().refused(&index, "a@1.0.0, b@1.0.0"), @r"
 the skills of agent writer cannot be resolved:
   agent writer asks for a@1.0.0 and b@1.0.0
@@ -85,8 +84,7 @@ the skills of agent writer cannot be resolved:
 
 #[test]
 fn a_skill_is_missing_further_down() {
-    let index =
-        index("a 1.0.0 -> b@^1\n b 1.0.0 -> c-tools@^1\n b 1.1.0 -> c-tools\n c-tool 1.0.0");
+    let index = index("a 1.0.0 -> b@^1\n b 1.0.0 -> c-tools@^1\n b 1.1.0 -> c-tools\n c-tool 1.0.0");
     assert_snapshot!(writer().refused(&index, "a@1.0.0"), @r"
 the skills of agent writer cannot be resolved:
   agent writer asks for a@1.0.0

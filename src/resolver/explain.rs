@@ -162,11 +162,7 @@ impl fmt::Display for Ask {
         let wants = listed(&wants);
         match self.by.as_slice() {
             [Asker::Skill(id, first), .., Asker::Skill(_, last)] if self.by.len() > 3 => {
-                write!(
-                    f,
-                    "{} versions of {id}, {first} to {last}, need {wants}",
-                    self.by.len()
-                )
+                write!(f, "{} versions of {id}, {first} to {last}, need {wants}", self.by.len())
             }
             [one @ Asker::Skill(..)] => write!(f, "{one} needs {wants}"),
             [one] => write!(f, "{one} asks for {wants}"),
@@ -188,31 +184,15 @@ impl fmt::Display for Verdict {
                     None => Ok(()),
                 }
             }
-            Self::NoneFits {
-                wanted,
-                available,
-                withheld,
-            } => none_fits(f, wanted, available, withheld),
-            Self::Clash {
-                id,
-                requirements,
-                available,
-            } => {
+            Self::NoneFits { wanted, available, withheld } => none_fits(f, wanted, available, withheld),
+            Self::Clash { id, requirements, available } => {
                 let wants: Vec<String> = requirements.iter().map(requirement).collect();
                 let both = if wants.len() == 2 { "both " } else { "" };
                 let wants = listed(&wants);
-                write!(
-                    f,
-                    "no version of {id} satisfies {both}{wants} ({})",
-                    there(available)
-                )
+                write!(f, "no version of {id} satisfies {both}{wants} ({})", there(available))
             }
             Self::NeedsItself { versions, wanted } => {
-                write!(
-                    f,
-                    "{} cannot have {wanted} beside it",
-                    some(&wanted.id, versions)
-                )
+                write!(f, "{} cannot have {wanted} beside it", some(&wanted.id, versions))
             }
         }
     }
@@ -248,12 +228,7 @@ fn none_fits(
     if disabled {
         write!(f, "; {id} is disabled (`skep skill enable {id}`)")?;
     }
-    for (version, why) in withheld
-        .iter()
-        .rev()
-        .filter(|(_, w)| *w != Reason::Disabled)
-        .take(4)
-    {
+    for (version, why) in withheld.iter().rev().filter(|(_, w)| *w != Reason::Disabled).take(4) {
         match why {
             Reason::Rejected => write!(f, "; {version} was rejected")?,
             Reason::Yanked => write!(f, "; {version} was yanked and is not in skep.lock")?,
@@ -320,21 +295,9 @@ struct Changed<'a> {
 impl fmt::Display for Changed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asker = Asker::from(self.agent.as_ref());
-        write!(
-            f,
-            "the registry holds other content than skep.lock does for {asker}:"
-        )?;
-        for ChangedContent {
-            id,
-            version,
-            locked,
-            found,
-        } in self.changed
-        {
-            write!(
-                f,
-                "\n  {id}@{version} is locked as {locked}, but the registry has {found}"
-            )?;
+        write!(f, "the registry holds other content than skep.lock does for {asker}:")?;
+        for ChangedContent { id, version, locked, found } in self.changed {
+            write!(f, "\n  {id}@{version} is locked as {locked}, but the registry has {found}")?;
         }
         f.write_str(
             "\n  put the old content back, or publish the new as a new version; `skep update --skill ID` accepts it as it is",
@@ -349,17 +312,12 @@ pub fn explain(resolution: &Resolution) -> String {
     let mut wants: BTreeMap<&Asker, Vec<(&SkillId, &Requirement)>> = BTreeMap::new();
     for (id, skill) in &resolution.skills {
         for asked in &skill.asked_by {
-            wants
-                .entry(&asked.by)
-                .or_default()
-                .push((id, &asked.requirement));
+            wants.entry(&asked.by).or_default().push((id, &asked.requirement));
         }
     }
     let mut text = String::new();
     let mut unfolded: BTreeSet<&SkillId> = BTreeSet::new();
-    let roots = wants
-        .iter()
-        .filter(|(by, _)| !matches!(by, Asker::Skill(..)));
+    let roots = wants.iter().filter(|(by, _)| !matches!(by, Asker::Skill(..)));
     for (root, children) in roots {
         text.push_str(&format!("{root}\n"));
         // Last first: a stack of our own, because chains may be thousands long.
@@ -396,10 +354,7 @@ fn lines<'a>(children: &[(&'a SkillId, &'a Requirement)], prefix: &str) -> Vec<L
 
 fn line(id: &SkillId, skill: &Resolved, wanted: &Requirement) -> String {
     let wanted = requirement(wanted);
-    let newest = if skill.newest == skill.version {
-        String::new()
-    } else {
-        format!(", newest {}", skill.newest)
-    };
+    let newest =
+        if skill.newest == skill.version { String::new() } else { format!(", newest {}", skill.newest) };
     format!("{id} {} (asked for: {wanted}{newest})", skill.version)
 }

@@ -58,12 +58,7 @@ pub struct Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            agent,
-            id,
-            from,
-            to,
-        } = self;
+        let Self { agent, id, from, to } = self;
         match (from, to) {
             (None, Some(to)) => write!(f, "{agent}: {id} {to} added"),
             (Some(from), None) => write!(f, "{agent}: {id} {from} removed"),
@@ -80,8 +75,7 @@ impl fmt::Display for Change {
 #[must_use]
 pub fn diff(old: &Lock, new: &Lock) -> Vec<Change> {
     let none = LockedAgent::new();
-    let agents: std::collections::BTreeSet<_> =
-        old.agents.keys().chain(new.agents.keys()).collect();
+    let agents: std::collections::BTreeSet<_> = old.agents.keys().chain(new.agents.keys()).collect();
     let mut changes = Vec::new();
     for agent in agents {
         let before = old.agents.get(agent).unwrap_or(&none);
@@ -128,10 +122,7 @@ impl Lock {
     /// # Errors
     /// Every fault with its place; a file of a newer format is refused whole.
     pub fn parse(text: &str) -> Result<Self, Vec<Fault>> {
-        let mut reader = Reader {
-            text,
-            faults: Vec::new(),
-        };
+        let mut reader = Reader { text, faults: Vec::new() };
         if let Some(at) = conflict_marker(text) {
             reader.fault(at..at, "has unresolved merge conflicts", REWRITE);
             return Err(reader.faults);
@@ -151,7 +142,8 @@ impl Lock {
     }
 }
 
-const REWRITE: &str = "take one side from version control, or delete skep.lock and run `skep update` to make a new one";
+const REWRITE: &str =
+    "take one side from version control, or delete skep.lock and run `skep update` to make a new one";
 
 fn conflict_marker(text: &str) -> Option<usize> {
     let mut at = 0;
@@ -176,8 +168,7 @@ impl Reader<'_> {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        self.faults
-            .push(Fault::new(FILE, message).at(line, column).help(help));
+        self.faults.push(Fault::new(FILE, message).at(line, column).help(help));
     }
 
     fn lock(&mut self, root: &Spanned<DeTable<'_>>) -> Lock {
@@ -212,11 +203,7 @@ impl Reader<'_> {
             Some(FORMAT) => true,
             Some(newer) if newer > FORMAT => {
                 let message = format!("has format {newer}; this skep reads {FORMAT}");
-                self.fault(
-                    value.span(),
-                    message,
-                    "use the skep that wrote it, or a newer one",
-                );
+                self.fault(value.span(), message, "use the skep that wrote it, or a newer one");
                 false
             }
             _ => {
@@ -252,10 +239,7 @@ impl Reader<'_> {
         self.refuse_others(table, &["version", "digest"]);
         let version = self.text_of(id, table, value.span(), "version", Version::parse);
         let digest = self.text_of(id, table, value.span(), "digest", str::parse::<Digest>);
-        Some(Locked {
-            version: version?,
-            digest: digest?,
-        })
+        Some(Locked { version: version?, digest: digest? })
     }
 
     fn text_of<T, E: fmt::Display>(
@@ -271,11 +255,7 @@ impl Reader<'_> {
             return None;
         };
         let DeValue::String(text) = value.get_ref() else {
-            self.fault(
-                value.span(),
-                format!("`{key}` of skill {id} is no string"),
-                REWRITE,
-            );
+            self.fault(value.span(), format!("`{key}` of skill {id} is no string"), REWRITE);
             return None;
         };
         match parse(text) {
@@ -297,15 +277,8 @@ impl Reader<'_> {
     }
 
     fn refuse_others(&mut self, table: &DeTable<'_>, known: &[&str]) {
-        for key in table
-            .keys()
-            .filter(|k| !known.contains(&k.get_ref().as_ref()))
-        {
-            self.fault(
-                key.span(),
-                format!("unknown key `{}`", key.get_ref()),
-                REWRITE,
-            );
+        for key in table.keys().filter(|k| !known.contains(&k.get_ref().as_ref())) {
+            self.fault(key.span(), format!("unknown key `{}`", key.get_ref()), REWRITE);
         }
     }
 }

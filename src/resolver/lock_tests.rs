@@ -4,10 +4,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn entry(version: &str, byte: u8) -> Locked {
-    Locked {
-        version: version.parse().unwrap(),
-        digest: Digest([byte; 32]),
-    }
+    Locked { version: version.parse().unwrap(), digest: Digest([byte; 32]) }
 }
 
 fn lock(entries: &[(&str, &str, &str, u8)]) -> Lock {
@@ -21,22 +18,14 @@ fn lock(entries: &[(&str, &str, &str, u8)]) -> Lock {
 
 fn faults(text: &str) -> String {
     let faults = Lock::parse(text).unwrap_err();
-    faults
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn the_file_is_sorted_and_one_table_a_skill() {
-    let mut lock = lock(&[
-        ("writer", "b", "2.0.0-rc.1", 2),
-        ("writer", "a", "1.0.0", 1),
-        ("bee", "a", "1.0.0", 1),
-    ]);
-    lock.agents
-        .insert("idle".parse().unwrap(), LockedAgent::new());
+    let mut lock =
+        lock(&[("writer", "b", "2.0.0-rc.1", 2), ("writer", "a", "1.0.0", 1), ("bee", "a", "1.0.0", 1)]);
+    lock.agents.insert("idle".parse().unwrap(), LockedAgent::new());
     assert_snapshot!(lock.to_string(), @r#"
 # Written by skep. Commit it, do not edit it; `skep update` renews it.
 version = 1
@@ -59,10 +48,7 @@ digest = "sha256:020202020202020202020202020202020202020202020202020202020202020
 
 #[test]
 fn an_empty_lock_is_a_lock() {
-    assert_eq!(
-        Lock::parse(&Lock::default().to_string()).unwrap(),
-        Lock::default()
-    );
+    assert_eq!(Lock::parse(&Lock::default().to_string()).unwrap(), Lock::default());
 }
 
 #[test]
@@ -131,12 +117,10 @@ new: a 1.0.0 added
 
 fn random() -> impl Strategy<Value = Lock> {
     let version = ("[0-9]{1,2}", "(-rc\\.[1-9])?", "(\\+[a-z0-9]{1,4})?");
-    let version = version
-        .prop_map(|(n, pre, build)| format!("{}.0.1{pre}{build}", n.parse::<u8>().unwrap_or(0)));
-    let locked = (version, any::<[u8; 32]>()).prop_map(|(version, digest)| Locked {
-        version: version.parse().unwrap(),
-        digest: Digest(digest),
-    });
+    let version =
+        version.prop_map(|(n, pre, build)| format!("{}.0.1{pre}{build}", n.parse::<u8>().unwrap_or(0)));
+    let locked = (version, any::<[u8; 32]>())
+        .prop_map(|(version, digest)| Locked { version: version.parse().unwrap(), digest: Digest(digest) });
     let id = "[a-z0-9][a-z0-9-]{0,5}".prop_map(|id| id.parse::<SkillId>().unwrap());
     let agent = "[a-z0-9][a-z0-9-]{0,5}".prop_map(|a| a.parse::<AgentId>().unwrap());
     let skills = proptest::collection::btree_map(id, locked, 0..4);
@@ -177,9 +161,7 @@ fn flat(lock: &Lock) -> BTreeMap<(AgentId, SkillId), Version> {
     let agents = lock.agents.iter();
     agents
         .flat_map(|(a, skills)| {
-            skills
-                .iter()
-                .map(move |(id, l)| ((a.clone(), id.clone()), l.version.clone()))
+            skills.iter().map(move |(id, l)| ((a.clone(), id.clone()), l.version.clone()))
         })
         .collect()
 }

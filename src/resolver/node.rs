@@ -14,10 +14,7 @@ pub fn check_node<'a>(
     skills: impl IntoIterator<Item = (&'a SkillId, &'a Version, &'a VersionReq)>,
     node: &Version,
 ) -> Vec<String> {
-    let release = Version {
-        pre: Prerelease::EMPTY,
-        ..node.clone()
-    };
+    let release = Version { pre: Prerelease::EMPTY, ..node.clone() };
     skills
         .into_iter()
         .filter(|(_, _, wanted)| !wanted.matches(&release))

@@ -8,16 +8,7 @@ use crate::ids::Requirement;
 
 const IDS: [&str; 4] = ["a", "b", "c", "d"];
 const VERSIONS: [&str; 4] = ["1.0.0", "1.1.0", "2.0.0-rc.1", "2.0.0"];
-const WANTS: [&str; 8] = [
-    "",
-    "@latest",
-    "@^1",
-    "@^2",
-    "@1.0.0",
-    "@<2",
-    "@2.0.0-rc.1",
-    "@>=2.0.0-alpha",
-];
+const WANTS: [&str; 8] = ["", "@latest", "@^1", "@^2", "@1.0.0", "@<2", "@2.0.0-rc.1", "@>=2.0.0-alpha"];
 const FLAGS: [&str; 6] = ["", "", "", "", "yanked", "rejected"];
 
 fn reference() -> impl Strategy<Value = String> {
@@ -31,14 +22,10 @@ fn references(most: usize) -> impl Strategy<Value = String> {
 fn registry() -> impl Strategy<Value = Index> {
     let version = (proptest::bool::weighted(0.7), 0..FLAGS.len(), references(2));
     proptest::collection::vec(version, IDS.len() * VERSIONS.len()).prop_map(|cells| {
-        let lines = cells
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| c.0)
-            .map(|(i, (_, flag, needs))| {
-                let (id, version) = (IDS[i / VERSIONS.len()], VERSIONS[i % VERSIONS.len()]);
-                format!("{id} {version} {} -> {needs}\n", FLAGS[*flag])
-            });
+        let lines = cells.iter().enumerate().filter(|(_, c)| c.0).map(|(i, (_, flag, needs))| {
+            let (id, version) = (IDS[i / VERSIONS.len()], VERSIONS[i % VERSIONS.len()]);
+            format!("{id} {version} {} -> {needs}\n", FLAGS[*flag])
+        });
         index(&lines.collect::<String>())
     })
 }
@@ -93,23 +80,14 @@ fn any_solution(index: &Index, roots: &[SkillRef], lock: &LockedAgent) -> bool {
 }
 
 fn random_lock() -> impl Strategy<Value = LockedAgent> {
-    proptest::collection::vec(proptest::option::of(0..VERSIONS.len()), IDS.len()).prop_map(
-        |cells| {
-            let held = IDS
-                .iter()
-                .zip(cells)
-                .filter_map(|(id, v)| Some(format!("{id}@{} ", VERSIONS[v?])));
-            locked(&held.collect::<String>())
-        },
-    )
+    proptest::collection::vec(proptest::option::of(0..VERSIONS.len()), IDS.len()).prop_map(|cells| {
+        let held = IDS.iter().zip(cells).filter_map(|(id, v)| Some(format!("{id}@{} ", VERSIONS[v?])));
+        locked(&held.collect::<String>())
+    })
 }
 
 fn random_update() -> impl Strategy<Value = Update> {
-    prop_oneof![
-        Just(Update::None),
-        Just(Update::All),
-        Just(Update::Only(ids("a c"))),
-    ]
+    prop_oneof![Just(Update::None), Just(Update::All), Just(Update::Only(ids("a c"))),]
 }
 
 proptest! {

@@ -198,10 +198,7 @@ impl<'a> Picked<'a> {
 }
 
 /// `positions`: by skill number, the position chosen.
-fn assemble(
-    candidates: &Candidates<'_>,
-    positions: &[Option<u32>],
-) -> Result<Resolution, Conflict> {
+fn assemble(candidates: &Candidates<'_>, positions: &[Option<u32>]) -> Result<Resolution, Conflict> {
     let mut picked = pick(candidates, positions);
     let numbers = 0..picked.chosen.len();
     let mut order: Vec<usize> = numbers.filter(|n| picked.get(*n).is_some()).collect();
@@ -209,13 +206,8 @@ fn assemble(
     refuse_changed_content(candidates.request, picked.chosen.iter().flatten())?;
     let warnings = super::warn::warnings(candidates.request, &picked, &order);
     let mut skills = Vec::with_capacity(order.len());
-    for Chosen {
-        skill,
-        version,
-        newest,
-        mut asked_by,
-        ..
-    } in order.into_iter().filter_map(|n| picked.chosen[n].take())
+    for Chosen { skill, version, newest, mut asked_by, .. } in
+        order.into_iter().filter_map(|n| picked.chosen[n].take())
     {
         // Not the order in which the solver came by them.
         asked_by.sort_by(|a, b| a.by.cmp(&b.by));
@@ -228,18 +220,13 @@ fn assemble(
         };
         skills.push((skill.id.clone(), resolved));
     }
-    Ok(Resolution {
-        skills: skills.into_iter().collect(),
-        warnings,
-    })
+    Ok(Resolution { skills: skills.into_iter().collect(), warnings })
 }
 
 /// What was chosen and who asked for it.
 fn pick<'a>(candidates: &Candidates<'a>, positions: &[Option<u32>]) -> Picked<'a> {
-    let mut picked = Picked {
-        chosen: Vec::with_capacity(positions.len()),
-        needs: Vec::with_capacity(positions.len()),
-    };
+    let mut picked =
+        Picked { chosen: Vec::with_capacity(positions.len()), needs: Vec::with_capacity(positions.len()) };
     for (number, position) in (0u32..).zip(positions) {
         let chosen = position.and_then(|position| {
             let candidate = candidates.get(number);
@@ -311,8 +298,5 @@ fn refuse_changed_content<'c, 'a: 'c>(
     if changed.is_empty() {
         return Ok(());
     }
-    Err(Conflict::ChangedContent {
-        agent: request.agent.cloned(),
-        changed,
-    })
+    Err(Conflict::ChangedContent { agent: request.agent.cloned(), changed })
 }

@@ -35,17 +35,14 @@ pub(super) fn index(text: &str) -> Index {
             },
         };
         let owner = words.iter().find_map(|w| w.strip_prefix("by-"));
-        let skill = index
-            .skills
-            .entry(id.clone())
-            .or_insert_with(|| SkillEntry {
-                id,
-                owner: owner.map_or(Owner::Operator, |a| Owner::Agent(a.parse().unwrap())),
-                enabled: true,
-                versions: BTreeMap::new(),
-                registered_at: Timestamp::UNIX_EPOCH,
-                updated_at: Timestamp::UNIX_EPOCH,
-            });
+        let skill = index.skills.entry(id.clone()).or_insert_with(|| SkillEntry {
+            id,
+            owner: owner.map_or(Owner::Operator, |a| Owner::Agent(a.parse().unwrap())),
+            enabled: true,
+            versions: BTreeMap::new(),
+            registered_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        });
         skill.enabled &= !has("disabled");
         skill.versions.insert(version.version.clone(), version);
     }
@@ -69,19 +66,14 @@ fn locked(text: &str) -> LockedAgent {
     let items = text.split_whitespace().map(|r| r.split_once('@').unwrap());
     items
         .map(|(id, version)| {
-            let entry = Locked {
-                version: version.parse().unwrap(),
-                digest: digest(id, version),
-            };
+            let entry = Locked { version: version.parse().unwrap(), digest: digest(id, version) };
             (id.parse().unwrap(), entry)
         })
         .collect()
 }
 
 fn ids(text: &str) -> BTreeSet<SkillId> {
-    text.split_whitespace()
-        .map(|i| i.parse().unwrap())
-        .collect()
+    text.split_whitespace().map(|i| i.parse().unwrap()).collect()
 }
 
 struct Ask {
@@ -92,11 +84,7 @@ struct Ask {
 
 /// A request of agent `writer`, nothing locked.
 fn writer() -> Ask {
-    Ask {
-        agent: "writer".parse().unwrap(),
-        lock: LockedAgent::new(),
-        update: Update::None,
-    }
+    Ask { agent: "writer".parse().unwrap(), lock: LockedAgent::new(), update: Update::None }
 }
 
 impl Ask {
@@ -142,19 +130,13 @@ impl Ask {
 
 fn versions(resolution: &Resolution) -> String {
     let skill = |(id, s): (&SkillId, &Resolved)| format!("{id}@{}", s.version);
-    resolution
-        .skills
-        .iter()
-        .map(skill)
-        .collect::<Vec<_>>()
-        .join(" ")
+    resolution.skills.iter().map(skill).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn exact_means_exact_and_ranges_take_the_newest_that_fits() {
-    let index = index(
-        "a 0.1.0\n a 0.1.4\n a 0.2.0\n a 1.0.0\n a 1.2.0\n a 1.2.3\n a 1.3.0\n a 2.0.0\n a 3.0.0-rc.1",
-    );
+    let index =
+        index("a 0.1.0\n a 0.1.4\n a 0.2.0\n a 1.0.0\n a 1.2.0\n a 1.2.3\n a 1.3.0\n a 2.0.0\n a 3.0.0-rc.1");
     for (asked, got) in [
         ("a@1.2.0", "a@1.2.0"),
         ("a@^1", "a@1.3.0"),
@@ -167,11 +149,7 @@ fn exact_means_exact_and_ranges_take_the_newest_that_fits() {
         ("a@latest", "a@2.0.0"),
         ("a", "a@2.0.0"),
     ] {
-        assert_eq!(
-            writer().gets(&index, &asked.replace(", ", ",")),
-            got,
-            "{asked}"
-        );
+        assert_eq!(writer().gets(&index, &asked.replace(", ", ",")), got, "{asked}");
     }
 }
 
@@ -205,16 +183,10 @@ fn dependencies_are_followed_and_solved_together() {
         "a 1.0.0 -> c@^1\n a 2.0.0 -> c@^2\n b 1.0.0 -> c@<2\n c 1.0.0\n c 1.5.0 -> d\n c 2.0.0\n d 0.3.0",
     );
     assert_eq!(writer().gets(&index, "a"), "a@2.0.0 c@2.0.0");
-    assert_eq!(
-        writer().gets(&index, "a, b"),
-        "a@1.0.0 b@1.0.0 c@1.5.0 d@0.3.0"
-    );
+    assert_eq!(writer().gets(&index, "a, b"), "a@1.0.0 b@1.0.0 c@1.5.0 d@0.3.0");
     let resolution = writer().solve(&index, "a, b").unwrap();
-    let asked: Vec<String> = resolution.skills["c"]
-        .asked_by
-        .iter()
-        .map(|a| format!("{}{}", a.by, a.requirement))
-        .collect();
+    let asked: Vec<String> =
+        resolution.skills["c"].asked_by.iter().map(|a| format!("{}{}", a.by, a.requirement)).collect();
     assert_eq!(asked, ["a@1.0.0@^1", "b@1.0.0@<2"]);
 }
 
@@ -229,28 +201,16 @@ fn what_is_locked_stays_until_an_update_or_until_it_no_longer_fits() {
         ("a@^1, b@^1", only_a, "a@1.1.0 b@1.0.0"),
         ("a@^1, b@^1", Update::All, "a@1.1.0 b@1.1.0"),
     ] {
-        assert_eq!(
-            writer().locked(lock).update(update).gets(&index, asked),
-            got
-        );
+        assert_eq!(writer().locked(lock).update(update).gets(&index, asked), got);
     }
 }
 
 #[test]
 fn a_new_skill_bends_to_what_is_locked_and_an_updated_one_does_not() {
     let index = index("a 1.0.0\n a 2.0.0\n b 1.0.0 -> a@^1\n b 2.0.0 -> a@^2");
-    assert_eq!(
-        writer().locked("a@1.0.0").gets(&index, "a@*, b@*"),
-        "a@1.0.0 b@1.0.0"
-    );
+    assert_eq!(writer().locked("a@1.0.0").gets(&index, "a@*, b@*"), "a@1.0.0 b@1.0.0");
     let update = Update::Only(ids("b"));
-    assert_eq!(
-        writer()
-            .locked("a@1.0.0 b@1.0.0")
-            .update(update)
-            .gets(&index, "a@*, b@*"),
-        "a@2.0.0 b@2.0.0"
-    );
+    assert_eq!(writer().locked("a@1.0.0 b@1.0.0").update(update).gets(&index, "a@*, b@*"), "a@2.0.0 b@2.0.0");
 }
 
 #[test]
@@ -277,28 +237,19 @@ fn a_disabled_skill_is_kept_when_locked_and_never_taken_anew() {
 
 #[test]
 fn a_pending_version_goes_to_its_author_alone_and_a_rejected_one_to_nobody() {
-    let index = index(
-        "a 1.0.0 by-writer\n a 1.1.0 pending\n a 1.2.0 rejected\n b 1.0.0 by-other\n b 1.1.0 pending",
-    );
+    let index =
+        index("a 1.0.0 by-writer\n a 1.1.0 pending\n a 1.2.0 rejected\n b 1.0.0 by-other\n b 1.1.0 pending");
     assert_eq!(writer().gets(&index, "a@^1, b@^1"), "a@1.1.0 b@1.0.0");
     let locked = writer().locked("a@1.2.0 b@1.1.0");
     assert_eq!(locked.gets(&index, "a@^1, b@^1"), "a@1.1.0 b@1.0.0");
-    let nobody = Request {
-        agent: None,
-        skills: &refs("a@^1"),
-        lock: None,
-        update: Update::None,
-    };
+    let nobody = Request { agent: None, skills: &refs("a@^1"), lock: None, update: Update::None };
     assert_eq!(versions(&solve(&index, &nobody).unwrap()), "a@1.0.0");
 }
 
 #[test]
 fn a_deprecated_version_says_so() {
     let index = index("a 1.0.0 deprecated");
-    assert_eq!(
-        writer().warned(&index, "a@1.0.0"),
-        "a@1.0.0 is deprecated: use b instead"
-    );
+    assert_eq!(writer().warned(&index, "a@1.0.0"), "a@1.0.0 is deprecated: use b instead");
 }
 
 #[test]
@@ -322,9 +273,8 @@ the registry holds other content than skep.lock does for agent writer:
 
 #[test]
 fn skills_may_need_each_other_in_a_circle() {
-    let index = index(
-        "a 1.0.0 -> b@^1\n b 1.0.0 -> c\n c 1.0.0 -> a@^1, b\n s 1.0.0 -> s@^1\n s 2.0.0 -> s@^1",
-    );
+    let index =
+        index("a 1.0.0 -> b@^1\n b 1.0.0 -> c\n c 1.0.0 -> a@^1, b\n s 1.0.0 -> s@^1\n s 2.0.0 -> s@^1");
     assert_eq!(writer().gets(&index, "a@^1"), "a@1.0.0 b@1.0.0 c@1.0.0");
     assert_snapshot!(writer().warned(&index, "a@^1, s@*"), @r"
 skills need each other in a circle: a -> b -> c -> a
@@ -342,23 +292,16 @@ fn a_chain_of_ten_thousand_skills_neither_overflows_nor_hangs() {
     }
     let broken = index(&text);
     let message = writer().refused(&broken, "s0@1.0.0");
-    assert!(
-        message.ends_with("there is no skill s10000; did you mean s1000?"),
-        "{message}"
-    );
+    assert!(message.ends_with("there is no skill s10000; did you mean s1000?"), "{message}");
     assert!(message.lines().count() < 30);
     text.push_str("s10000 1.0.0 -> s0");
     let whole = index(&text);
-    assert_eq!(
-        writer().solve(&whole, "s0@1.0.0").unwrap().skills.len(),
-        10_001
-    );
+    assert_eq!(writer().solve(&whole, "s0@1.0.0").unwrap().skills.len(), 10_001);
 }
 
 #[test]
 fn the_resolution_is_explained_as_a_tree() {
-    let index =
-        index("a 1.0.0 -> c@^1, b\n a 2.0.0\n b 1.0.0 -> c\n c 1.0.0 -> d\n d 1.0.0 -> b\n");
+    let index = index("a 1.0.0 -> c@^1, b\n a 2.0.0\n b 1.0.0 -> c\n c 1.0.0 -> d\n d 1.0.0 -> b\n");
     let resolution = writer().solve(&index, "a@^1, c@1.0.0, b").unwrap();
     assert_snapshot!(explain(&resolution), @r"
 agent writer

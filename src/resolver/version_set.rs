@@ -39,11 +39,7 @@ impl Positions {
         (0..words)
             .map(|w| {
                 let used = (count - w * 64).min(64);
-                let mask = if used == 64 {
-                    u64::MAX
-                } else {
-                    (1 << used) - 1
-                };
+                let mask = if used == 64 { u64::MAX } else { (1 << used) - 1 };
                 (self.word(w) & mask).count_ones()
             })
             .sum()
@@ -76,9 +72,7 @@ impl Positions {
         let words = self.more.len().max(other.more.len());
         let mut set = Self {
             first: op(self.first, other.first),
-            more: (1..=words)
-                .map(|w| op(self.word(w), other.word(w)))
-                .collect(),
+            more: (1..=words).map(|w| op(self.word(w), other.word(w))).collect(),
             rest,
         };
         set.trim();
@@ -90,19 +84,11 @@ impl VersionSet for Positions {
     type V = u32;
 
     fn empty() -> Self {
-        Self {
-            first: 0,
-            more: Vec::new(),
-            rest: false,
-        }
+        Self { first: 0, more: Vec::new(), rest: false }
     }
 
     fn full() -> Self {
-        Self {
-            first: u64::MAX,
-            more: Vec::new(),
-            rest: true,
-        }
+        Self { first: u64::MAX, more: Vec::new(), rest: true }
     }
 
     fn singleton(position: u32) -> Self {
@@ -112,11 +98,7 @@ impl VersionSet for Positions {
     }
 
     fn complement(&self) -> Self {
-        Self {
-            first: !self.first,
-            more: self.more.iter().map(|w| !w).collect(),
-            rest: !self.rest,
-        }
+        Self { first: !self.first, more: self.more.iter().map(|w| !w).collect(), rest: !self.rest }
     }
 
     fn intersection(&self, other: &Self) -> Self {

@@ -12,12 +12,8 @@ use crate::ids::{Requirement, SkillId};
 /// picked, sorted by id.
 pub(super) fn warnings(request: &Request<'_>, picked: &Picked<'_>, order: &[usize]) -> Vec<String> {
     let asker = Asker::from(request.agent);
-    let bare: BTreeSet<&SkillId> = request
-        .skills
-        .iter()
-        .filter(|r| r.requirement == Requirement::Bare)
-        .map(|r| &r.id)
-        .collect();
+    let bare: BTreeSet<&SkillId> =
+        request.skills.iter().filter(|r| r.requirement == Requirement::Bare).map(|r| &r.id).collect();
     let mut warnings = Vec::new();
     for one in order.iter().filter_map(|n| picked.get(*n)) {
         let (id, version) = (&one.skill.id, &one.version.version);
@@ -47,9 +43,7 @@ fn about_version(request: &Request<'_>, one: &Chosen<'_>, warnings: &mut Vec<Str
         ));
     }
     if !one.skill.enabled {
-        warnings.push(format!(
-            "{id} is disabled; {version} is kept because skep.lock holds it"
-        ));
+        warnings.push(format!("{id} is disabled; {version} is kept because skep.lock holds it"));
     }
     let locked = request.lock.and_then(|lock| lock.get(id));
     if let Some(gone) = locked.filter(|l| !one.skill.versions.contains_key(&l.version)) {

@@ -61,12 +61,7 @@ fn from_comments(script: &str) -> Option<String> {
 
 /// The words of a line that is or begins a comment, and what ends it when it goes on.
 fn opening(line: &str) -> Option<(&str, Option<&'static str>)> {
-    for (start, end) in [
-        ("/*", "*/"),
-        ("\"\"\"", "\"\"\""),
-        ("'''", "'''"),
-        ("r\"\"\"", "\"\"\""),
-    ] {
+    for (start, end) in [("/*", "*/"), ("\"\"\"", "\"\"\""), ("'''", "'''"), ("r\"\"\"", "\"\"\"")] {
         if let Some(rest) = line.strip_prefix(start) {
             let rest = rest.trim_start_matches('*');
             return Some(match rest.split_once(end) {
@@ -79,10 +74,7 @@ fn opening(line: &str) -> Option<(&str, Option<&'static str>)> {
     }
     line.strip_prefix("//")
         .map(|rest| rest.trim_start_matches(['/', '!']))
-        .or_else(|| {
-            line.strip_prefix('#')
-                .map(|rest| rest.trim_start_matches(['#', '!']))
-        })
+        .or_else(|| line.strip_prefix('#').map(|rest| rest.trim_start_matches(['#', '!'])))
         .map(|words| (words, None))
 }
 
@@ -127,9 +119,7 @@ fn is_file_name(words: &str) -> bool {
     let name = words.rsplit('/').next().unwrap_or(words);
     !words.contains(char::is_whitespace)
         && name.rsplit_once('.').is_some_and(|(stem, ext)| {
-            !stem.is_empty()
-                && (1..=5).contains(&ext.len())
-                && ext.bytes().all(|b| b.is_ascii_alphanumeric())
+            !stem.is_empty() && (1..=5).contains(&ext.len()) && ext.bytes().all(|b| b.is_ascii_alphanumeric())
         })
 }
 
@@ -159,10 +149,7 @@ mod tests {
     #[test]
     fn the_first_comment_describes_a_script() {
         let table: &[(&str, Option<&str>)] = &[
-            (
-                "// scripts/post-twitter.ts\n\nimport x;\n// Validate\n",
-                None,
-            ),
+            ("// scripts/post-twitter.ts\n\nimport x;\n// Validate\n", None),
             (
                 "// scripts/post-twitter.ts\n// Post a tweet to Twitter.\nimport x",
                 Some("Post a tweet to Twitter"),
@@ -171,38 +158,17 @@ mod tests {
                 "#!/bin/bash\n# scripts/check-status.sh\n\n# Simple health check\ncurl",
                 Some("Simple health check"),
             ),
-            (
-                "#!/usr/bin/env node\n// Reads a file. Also more.\n",
-                Some("Reads a file"),
-            ),
+            ("#!/usr/bin/env node\n// Reads a file. Also more.\n", Some("Reads a file")),
             ("/* One line. */\ncode", Some("One line")),
-            (
-                "/**\n * Doc over\n * two lines\n *\n * @param x y\n */",
-                Some("Doc over two lines"),
-            ),
+            ("/**\n * Doc over\n * two lines\n *\n * @param x y\n */", Some("Doc over two lines")),
             ("\"\"\"Python doc.\n\nMore.\n\"\"\"", Some("Python doc")),
-            (
-                "#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n'''\nDoes it\n'''\n",
-                Some("Does it"),
-            ),
-            (
-                "#!/bin/bash\nset -euo pipefail\n# After the options\n",
-                Some("After the options"),
-            ),
-            (
-                "/* eslint-disable */\n// Real words, e.g. this one. Next.",
-                Some("Real words, e.g. this one"),
-            ),
+            ("#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n'''\nDoes it\n'''\n", Some("Does it")),
+            ("#!/bin/bash\nset -euo pipefail\n# After the options\n", Some("After the options")),
+            ("/* eslint-disable */\n// Real words, e.g. this one. Next.", Some("Real words, e.g. this one")),
             ("// Uses API v1.2 of x. Then y", Some("Uses API v1.2 of x")),
-            (
-                "\u{feff}#!/bin/sh\r\n# Windows ends\r\n",
-                Some("Windows ends"),
-            ),
+            ("\u{feff}#!/bin/sh\r\n# Windows ends\r\n", Some("Windows ends")),
             ("/**/\n// Two", Some("Two")),
-            (
-                "// One paragraph\n// goes on\n\n// Another",
-                Some("One paragraph goes on"),
-            ),
+            ("// One paragraph\n// goes on\n\n// Another", Some("One paragraph goes on")),
             ("const a = 1; // no\n// neither\n", None),
             ("import os\n# too late", None),
             ("#!/bin/sh", None),
@@ -210,11 +176,7 @@ mod tests {
             ("# -----\n# Framed\n# -----\n", Some("Framed")),
         ];
         for (script, expected) in table {
-            assert_eq!(
-                script_description(script, None).as_deref(),
-                *expected,
-                "{script:?}"
-            );
+            assert_eq!(script_description(script, None).as_deref(), *expected, "{script:?}");
         }
     }
 
@@ -222,10 +184,7 @@ mod tests {
     fn the_schema_goes_before_the_comment_when_it_says_something() {
         let script = "# Comment";
         for (schema, expected) in [
-            (
-                r#"{"description": "From the schema.\nMore."}"#,
-                "From the schema",
-            ),
+            (r#"{"description": "From the schema.\nMore."}"#, "From the schema"),
             (r#"{"description": ""}"#, "Comment"),
             (r#"{"description": 3}"#, "Comment"),
             ("not json", "Comment"),

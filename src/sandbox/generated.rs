@@ -27,10 +27,7 @@ pub fn skill_md(skill: &Skill) -> Option<String> {
         quoted(&skill.version.to_string()),
         one_line(&skill.name),
     );
-    for (heading, paths) in [
-        ("Instructions", &skill.context),
-        ("Scripts", &skill.scripts),
-    ] {
+    for (heading, paths) in [("Instructions", &skill.context), ("Scripts", &skill.scripts)] {
         if !paths.is_empty() {
             out.push_str(&format!("\n## {heading}\n\n"));
             for path in paths {
@@ -95,22 +92,13 @@ Post: to \"X\"
 - [scripts/post-twitter.ts](<scripts/post-twitter.ts>)
 "
         );
-        let own = Skill {
-            shape: Shape::Both,
-            ..skill("x")
-        };
+        let own = Skill { shape: Shape::Both, ..skill("x") };
         assert_eq!(skill_md(&own), None);
     }
 
     #[test]
     fn the_frontmatter_is_valid_whatever_the_manifest_says() {
-        for description in [
-            "a\n---\nname: evil",
-            "",
-            "#: {[!&*",
-            "\u{1f600}\t\\",
-            &"é".repeat(3_000),
-        ] {
+        for description in ["a\n---\nname: evil", "", "#: {[!&*", "\u{1f600}\t\\", &"é".repeat(3_000)] {
             let text = skill_md(&skill(description)).unwrap();
             let yaml = text.split("---\n").nth(1).unwrap();
             let read: serde_json::Value = serde_saphyr::from_str(yaml).unwrap();

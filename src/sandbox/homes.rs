@@ -23,11 +23,8 @@ pub const HOME: &str = "home";
 
 /// Links below the home and where they lead, for Claude Code; for Codex, Gemini CLI, OpenCode,
 /// Cursor and Goose; for Goose. A workspace in memory gets them from the init.
-pub const HOME_LINKS: &[(&str, &str)] = &[
-    (".claude/skills", "/skills"),
-    (".agents/skills", "/skills"),
-    (".config/agents/skills", "/skills"),
-];
+pub const HOME_LINKS: &[(&str, &str)] =
+    &[(".claude/skills", "/skills"), (".agents/skills", "/skills"), (".config/agents/skills", "/skills")];
 
 /// A user and group by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +62,7 @@ pub fn make_workspace(base: &Path, path: &Path, owner: Option<Owner>) -> io::Res
             if part == std::path::Component::CurDir {
                 continue;
             }
-            let text = format!(
-                "the workspace {} leaves the hive: name a folder inside it",
-                path.display()
-            );
+            let text = format!("the workspace {} leaves the hive: name a folder inside it", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         (at, made) = enter(&at, Path::new(name)).map_err(|e| told(path, e))?;
@@ -77,10 +71,7 @@ pub fn make_workspace(base: &Path, path: &Path, owner: Option<Owner>) -> io::Res
         // Only what is still ours: a folder that was put into its place is not.
         let stat = rustix::fs::fstat(&at)?;
         if stat.st_uid == rustix::process::geteuid().as_raw() {
-            let (uid, gid) = (
-                rustix::fs::Uid::from_raw(owner.uid),
-                rustix::fs::Gid::from_raw(owner.gid),
-            );
+            let (uid, gid) = (rustix::fs::Uid::from_raw(owner.uid), rustix::fs::Gid::from_raw(owner.gid));
             rustix::fs::fchown(&at, Some(uid), Some(gid)).map_err(|e| told(path, e))?;
         }
     }
@@ -105,8 +96,7 @@ pub fn prepare(workspace: &Path, owner: Option<Owner>) -> io::Result<Vec<Outcome
             become_user(owner)?;
             Ok(make_links(&folder))
         });
-        work.join()
-            .unwrap_or_else(|_| Err(io::Error::other("preparing the home panicked")))
+        work.join().unwrap_or_else(|_| Err(io::Error::other("preparing the home panicked")))
     })
 }
 
@@ -119,9 +109,7 @@ fn become_user(owner: Owner) -> io::Result<()> {
     if setfsgid(gid) != gid || setfsuid(uid) != uid {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!(
-                "cannot act as user {uid}: run the supervisor as root, or agents as its own user"
-            ),
+            format!("cannot act as user {uid}: run the supervisor as root, or agents as its own user"),
         ));
     }
     Ok(())

@@ -9,15 +9,9 @@ use super::*;
 /// Another user where we may become one, else ourselves.
 fn agent() -> Owner {
     if rustix::process::geteuid().is_root() {
-        Owner {
-            uid: 41_234,
-            gid: 41_234,
-        }
+        Owner { uid: 41_234, gid: 41_234 }
     } else {
-        Owner {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-        }
+        Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 }
 
@@ -37,18 +31,10 @@ fn owner_of(path: &Path) -> (u32, u32) {
 fn agent_programs_find_the_skills_and_everything_is_the_agents() {
     let (hive, ws) = workspace();
     assert_eq!(prepare(&ws, Some(agent())).unwrap(), vec![Outcome::Made; 3]);
-    for link in [
-        "home/.claude/skills",
-        "home/.agents/skills",
-        "home/.config/agents/skills",
-    ] {
+    for link in ["home/.claude/skills", "home/.agents/skills", "home/.config/agents/skills"] {
         assert_eq!(fs::read_link(ws.join(link)).unwrap(), Path::new("/skills"));
         for part in Path::new(link).ancestors() {
-            assert_eq!(
-                owner_of(&ws.join(part)),
-                (agent().uid, agent().gid),
-                "{part:?}"
-            );
+            assert_eq!(owner_of(&ws.join(part)), (agent().uid, agent().gid), "{part:?}");
         }
     }
     let own = rustix::process::geteuid().as_raw();
@@ -68,14 +54,8 @@ fn what_the_agent_put_there_stays() {
     fs::write(ws.join("home/.config"), "a file").unwrap();
     assert_eq!(prepare(&ws, None).unwrap(), vec![Outcome::Occupied; 3]);
     assert!(ws.join("home/.claude/skills/own").exists());
-    assert_eq!(
-        fs::read_link(ws.join("home/.agents/skills")).unwrap(),
-        Path::new("/elsewhere")
-    );
-    assert_eq!(
-        fs::read_to_string(ws.join("home/.config")).unwrap(),
-        "a file"
-    );
+    assert_eq!(fs::read_link(ws.join("home/.agents/skills")).unwrap(), Path::new("/elsewhere"));
+    assert_eq!(fs::read_to_string(ws.join("home/.config")).unwrap(), "a file");
 }
 
 #[test]
@@ -90,10 +70,7 @@ fn a_link_in_the_way_is_never_followed() {
     assert_eq!(prepare(&ws, None).unwrap(), vec![Outcome::Occupied; 3]);
     fs::remove_dir_all(ws.join("home")).unwrap();
     symlink(&outside, ws.join("home")).unwrap();
-    assert_eq!(
-        prepare(&ws, Some(agent())).unwrap(),
-        vec![Outcome::Occupied; 3]
-    );
+    assert_eq!(prepare(&ws, Some(agent())).unwrap(), vec![Outcome::Occupied; 3]);
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 
     symlink(&ws, hive.path().join("ws-link")).unwrap();
@@ -105,10 +82,7 @@ fn a_link_in_the_way_is_never_followed() {
 fn a_workspace_never_leaves_the_hive_and_an_existing_one_keeps_its_owner() {
     let hive = tempfile::tempdir().unwrap();
     for bad in ["../x", "/tmp", "a/../../x"] {
-        assert!(
-            make_workspace(hive.path(), Path::new(bad), None).is_err(),
-            "{bad}"
-        );
+        assert!(make_workspace(hive.path(), Path::new(bad), None).is_err(), "{bad}");
     }
     fs::create_dir(hive.path().join("mine")).unwrap();
     make_workspace(hive.path(), Path::new("./mine"), Some(agent())).unwrap();
@@ -125,11 +99,7 @@ fn a_folder_that_the_agents_user_may_not_write_is_told_not_forced() {
     if agent().uid == rustix::process::geteuid().as_raw() {
         assert_eq!(outcomes, vec![Outcome::Made; 3]);
     } else {
-        assert!(
-            outcomes
-                .iter()
-                .all(|o| matches!(o, Outcome::Failed(why) if why.contains("denied")))
-        );
+        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Failed(why) if why.contains("denied"))));
         assert_eq!(fs::read_dir(&ws).unwrap().count(), 0);
     }
 }

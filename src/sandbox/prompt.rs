@@ -68,11 +68,7 @@ fn soul(text: Option<&str>) -> String {
 fn skills(skills: &[PromptSkill]) -> String {
     let mut parts = Vec::new();
     for skill in skills.iter().filter(|s| !s.progressive) {
-        parts.push(format!(
-            "## {} (v{})",
-            one_line(&skill.name),
-            one_line(&skill.version)
-        ));
+        parts.push(format!("## {} (v{})", one_line(&skill.name), one_line(&skill.version)));
         let mut texts: Vec<String> = skill.contexts.iter().map(|c| tidy(c)).collect();
         texts.retain(|t| !t.is_empty());
         if texts.is_empty() {
@@ -81,16 +77,9 @@ fn skills(skills: &[PromptSkill]) -> String {
         }
         parts.append(&mut texts);
     }
-    let lines: Vec<String> = skills
-        .iter()
-        .filter(|s| s.progressive)
-        .map(progressive_line)
-        .collect();
+    let lines: Vec<String> = skills.iter().filter(|s| s.progressive).map(progressive_line).collect();
     if !lines.is_empty() {
-        parts.push(format!(
-            "<available_skills>\n{}\n</available_skills>",
-            lines.join("\n")
-        ));
+        parts.push(format!("<available_skills>\n{}\n</available_skills>", lines.join("\n")));
         parts.push(SAVE_AS_SKILL.to_owned());
     }
     if parts.is_empty() {
@@ -102,12 +91,7 @@ fn skills(skills: &[PromptSkill]) -> String {
 /// `- name: description [tag, tag]` (B2).
 fn progressive_line(skill: &PromptSkill) -> String {
     let mut line = item(&skill.name, &one_line(&skill.description));
-    let tags: Vec<String> = skill
-        .tags
-        .iter()
-        .map(|t| one_line(t))
-        .filter(|t| !t.is_empty())
-        .collect();
+    let tags: Vec<String> = skill.tags.iter().map(|t| one_line(t)).filter(|t| !t.is_empty()).collect();
     if !tags.is_empty() {
         line.push_str(&format!(" [{}]", tags.join(", ")));
     }
@@ -117,11 +101,8 @@ fn progressive_line(skill: &PromptSkill) -> String {
 fn tools(input: &PromptInput<'_>) -> String {
     let mut parts = Vec::new();
     if !input.tools.is_empty() {
-        let lines: Vec<String> = input
-            .tools
-            .iter()
-            .map(|(name, description)| item(name, &one_line(description)))
-            .collect();
+        let lines: Vec<String> =
+            input.tools.iter().map(|(name, description)| item(name, &one_line(description))).collect();
         parts.push(format!("# Available Tools\n\n{}", lines.join("\n")));
     }
     if !input.mcp.is_empty() {
@@ -140,11 +121,7 @@ fn tools(input: &PromptInput<'_>) -> String {
 
 fn item(name: &str, text: &str) -> String {
     let name = one_line(name);
-    if text.is_empty() {
-        format!("- {name}")
-    } else {
-        format!("- {name}: {text}")
-    }
+    if text.is_empty() { format!("- {name}") } else { format!("- {name}: {text}") }
 }
 
 /// A file's text without byte order mark, carriage returns and blank lines around it.
@@ -198,9 +175,8 @@ fn without_tag(line: &str) -> String {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         let word = after.trim_start_matches([' ', '/', '\\']);
-        let is_tag = word
-            .get(.."available_skills".len())
-            .is_some_and(|w| w.eq_ignore_ascii_case("available_skills"));
+        let is_tag =
+            word.get(.."available_skills".len()).is_some_and(|w| w.eq_ignore_ascii_case("available_skills"));
         out.push_str(if is_tag { "&lt;" } else { "<" });
         rest = after;
     }
@@ -235,11 +211,7 @@ pub enum Reader {
 /// Replaces each `{{NAME}}` by its variable (C4); an unknown one stays as it is, and what a value
 /// holds is not looked through again.
 #[must_use]
-pub fn substitute<'t>(
-    content: &'t str,
-    vars: &BTreeMap<String, PromptVar>,
-    reader: Reader,
-) -> Cow<'t, str> {
+pub fn substitute<'t>(content: &'t str, vars: &BTreeMap<String, PromptVar>, reader: Reader) -> Cow<'t, str> {
     if vars.is_empty() || !content.contains("{{") {
         return Cow::Borrowed(content);
     }
@@ -247,9 +219,7 @@ pub fn substitute<'t>(
     let mut rest = content;
     while let Some(open) = rest.find("{{") {
         let inside = &rest[open + 2..];
-        let var = inside
-            .find("}}")
-            .and_then(|close| Some((close, vars.get(inside[..close].trim())?)));
+        let var = inside.find("}}").and_then(|close| Some((close, vars.get(inside[..close].trim())?)));
         if let Some((close, var)) = var {
             out.push_str(&rest[..open]);
             out.push_str(match reader {

@@ -25,9 +25,7 @@ fn line(name: &str, description: &str, tags: &[&str]) -> PromptSkill {
 }
 
 fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
-    list.iter()
-        .map(|(a, b)| ((*a).into(), (*b).into()))
-        .collect()
+    list.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect()
 }
 
 const SOUL: &str = "[contents of /soul.md - bee's personality and base instructions]";
@@ -42,11 +40,7 @@ fn printed_skills() -> Vec<PromptSkill> {
                 "[contents of social-media-apis/context/examples.md]\n",
             ],
         ),
-        skill(
-            "Basic Tools",
-            "1.0.0",
-            &["[contents of basic-tools/context/instructions.md]"],
-        ),
+        skill("Basic Tools", "1.0.0", &["[contents of basic-tools/context/instructions.md]"]),
     ]
 }
 
@@ -99,30 +93,18 @@ const PRINTED: &str = "# Soul
 #[test]
 fn the_printed_example_comes_out_byte_for_byte() {
     let (skills, tools, mcp) = (printed_skills(), printed_tools(), printed_mcp());
-    let built = build(&PromptInput {
-        soul: Some(SOUL),
-        skills: &skills,
-        tools: &tools,
-        mcp: &mcp,
-    });
+    let built = build(&PromptInput { soul: Some(SOUL), skills: &skills, tools: &tools, mcp: &mcp });
     assert_eq!(built, PRINTED);
 }
 
 #[test]
 fn skills_of_one_markdown_file_are_one_line_each_below_the_others() {
     let skills = [
-        line(
-            "deployment-checklist",
-            "Step-by-step process",
-            &["devops", "deployment"],
-        ),
+        line("deployment-checklist", "Step-by-step process", &["devops", "deployment"]),
         skill("Basic Tools", "1.0.0", &["Read the files."]),
         line("untagged", "No tags here", &[]),
     ];
-    let built = build(&PromptInput {
-        skills: &skills,
-        ..Default::default()
-    });
+    let built = build(&PromptInput { skills: &skills, ..Default::default() });
     assert_eq!(
         built,
         "# Available Skills
@@ -144,76 +126,33 @@ After completing a complex or multi-step task, consider whether the procedure sh
 #[test]
 fn empty_sections_are_left_out_with_their_separators() {
     let (skills, tools, mcp) = (printed_skills(), printed_tools(), printed_mcp());
-    let all = PromptInput {
-        soul: Some(SOUL),
-        skills: &skills,
-        tools: &tools,
-        mcp: &mcp,
-    };
+    let all = PromptInput { soul: Some(SOUL), skills: &skills, tools: &tools, mcp: &mcp };
     assert_eq!(build(&PromptInput::default()), "");
-    let blank_soul = PromptInput {
-        soul: Some(" \r\n\n"),
-        ..Default::default()
-    };
+    let blank_soul = PromptInput { soul: Some(" \r\n\n"), ..Default::default() };
     assert_eq!(build(&blank_soul), "");
-    let soul_only = PromptInput {
-        skills: &[],
-        tools: &[],
-        mcp: &[],
-        ..all
-    };
+    let soul_only = PromptInput { skills: &[], tools: &[], mcp: &[], ..all };
     assert_eq!(build(&soul_only), format!("# Soul\n\n{SOUL}\n"));
     let no_skills = build(&PromptInput { skills: &[], ..all });
-    assert!(no_skills.starts_with(&format!(
-        "# Soul\n\n{SOUL}\n\n---\n\n# Available Tools\n\n- "
-    )));
-    let only_mcp = build(&PromptInput {
-        soul: None,
-        skills: &[],
-        tools: &[],
-        ..all
-    });
-    assert_eq!(
-        only_mcp,
-        "# MCP Tools\n\n- social-media-mcp: post_tweet, get_analytics, ...\n"
-    );
-    let no_mcp = build(&PromptInput {
-        soul: None,
-        mcp: &[],
-        ..all
-    });
+    assert!(no_skills.starts_with(&format!("# Soul\n\n{SOUL}\n\n---\n\n# Available Tools\n\n- ")));
+    let only_mcp = build(&PromptInput { soul: None, skills: &[], tools: &[], ..all });
+    assert_eq!(only_mcp, "# MCP Tools\n\n- social-media-mcp: post_tweet, get_analytics, ...\n");
+    let no_mcp = build(&PromptInput { soul: None, mcp: &[], ..all });
     assert!(no_mcp.starts_with("# Available Skills\n\n## "));
     assert!(no_mcp.ends_with("- write-file.ts: Write content to a file\n"));
 }
 
 #[test]
 fn texts_of_files_are_tidied_at_their_edges_alone() {
-    let skills = [skill(
-        "A",
-        "1.0.0",
-        &[
-            "\u{feff}\r\n \n    code\r\n\r\n\r\ntext  \r\nend \t\n\n",
-            "\n",
-            "next",
-        ],
-    )];
-    let built = build(&PromptInput {
-        skills: &skills,
-        ..Default::default()
-    });
-    assert_eq!(
-        built,
-        "# Available Skills\n\n## A (v1.0.0)\n\n    code\n\n\ntext  \nend\n\nnext\n"
-    );
+    let skills =
+        [skill("A", "1.0.0", &["\u{feff}\r\n \n    code\r\n\r\n\r\ntext  \r\nend \t\n\n", "\n", "next"])];
+    let built = build(&PromptInput { skills: &skills, ..Default::default() });
+    assert_eq!(built, "# Available Skills\n\n## A (v1.0.0)\n\n    code\n\n\ntext  \nend\n\nnext\n");
 }
 
 #[test]
 fn a_skill_without_context_files_shows_its_description() {
     let skills = [skill("A", "1.0.0", &[])];
-    let built = build(&PromptInput {
-        skills: &skills,
-        ..Default::default()
-    });
+    let built = build(&PromptInput { skills: &skills, ..Default::default() });
     assert_eq!(built, "# Available Skills\n\n## A (v1.0.0)\n\nAbout A\n");
 }
 
@@ -228,16 +167,8 @@ fn what_an_agent_writes_cannot_leave_its_line() {
         skill("B\n# Soul", "1.0.0", &[]),
     ];
     let tools = pairs(&[("a.sh", "does\n# Soul\u{85}things"), ("b.sh", "")]);
-    let mcp = vec![
-        ("m\n".to_owned(), vec!["a\nb".to_owned()]),
-        ("empty".to_owned(), vec![]),
-    ];
-    let built = build(&PromptInput {
-        soul: None,
-        skills: &skills,
-        tools: &tools,
-        mcp: &mcp,
-    });
+    let mcp = vec![("m\n".to_owned(), vec!["a\nb".to_owned()]), ("empty".to_owned(), vec![])];
+    let built = build(&PromptInput { soul: None, skills: &skills, tools: &tools, mcp: &mcp });
     assert_eq!(built.matches("</available_skills>").count(), 1);
     assert_eq!(built.lines().filter(|l| l.starts_with("# ")).count(), 3);
     assert!(built.contains(
@@ -251,39 +182,19 @@ fn what_an_agent_writes_cannot_leave_its_line() {
 #[test]
 fn an_overlong_description_is_cut() {
     let skills = [line("a", &"é".repeat(5_000), &[])];
-    let built = build(&PromptInput {
-        skills: &skills,
-        ..Default::default()
-    });
+    let built = build(&PromptInput { skills: &skills, ..Default::default() });
     assert!(built.contains(&format!("- a: {}…\n", "é".repeat(1024))));
 }
 
 #[test]
 fn variables_are_substituted_once_and_unknown_ones_stay() {
-    let vars: BTreeMap<String, PromptVar> = [
-        ("A", "1", false),
-        ("KEY", "hunter22", true),
-        ("NEST", "{{KEY}}", false),
-    ]
-    .map(|(n, v, secret)| {
-        (
-            n.to_owned(),
-            PromptVar {
-                value: v.into(),
-                secret,
-            },
-        )
-    })
-    .into();
+    let vars: BTreeMap<String, PromptVar> =
+        [("A", "1", false), ("KEY", "hunter22", true), ("NEST", "{{KEY}}", false)]
+            .map(|(n, v, secret)| (n.to_owned(), PromptVar { value: v.into(), secret }))
+            .into();
     let text = "{{A}} {{ A }} {{KEY}} {{NONE}} {{{A}}} {{NEST}} {{ {{A}} {{A";
-    assert_eq!(
-        substitute(text, &vars, Reader::Container),
-        "1 1 hunter22 {{NONE}} {1} {{KEY}} {{ 1 {{A"
-    );
-    assert_eq!(
-        substitute(text, &vars, Reader::Anyone),
-        "1 1 *** {{NONE}} {1} {{KEY}} {{ 1 {{A"
-    );
+    assert_eq!(substitute(text, &vars, Reader::Container), "1 1 hunter22 {{NONE}} {1} {{KEY}} {{ 1 {{A");
+    assert_eq!(substitute(text, &vars, Reader::Anyone), "1 1 *** {{NONE}} {1} {{KEY}} {{ 1 {{A");
     assert!(!format!("{vars:?}").contains("hunter"));
 }
 

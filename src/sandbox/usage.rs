@@ -40,11 +40,7 @@ pub fn disk_usage(path: &Path, max_entries: u64) -> io::Result<Usage> {
     let root = open(CWD, path)?;
     let stat = fstat(&root)?;
     let mut count = Count {
-        usage: Usage {
-            bytes: blocks(&stat),
-            entries: 1,
-            complete: true,
-        },
+        usage: Usage { bytes: blocks(&stat), entries: 1, complete: true },
         max_entries,
         seen: HashSet::new(),
     };
@@ -130,15 +126,12 @@ impl Count {
 }
 
 fn open(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
-    let flags =
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     openat(at, path, flags, Mode::empty())
 }
 
 fn blocks(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_blocks)
-        .unwrap_or(0)
-        .saturating_mul(512)
+    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
 }
 
 #[cfg(test)]

@@ -139,9 +139,7 @@ fn list(root: &Path) -> io::Result<Listing> {
     for entry in walkdir::WalkDir::new(root).min_depth(1) {
         let entry = entry.map_err(|e| told("read", root, &e.into()))?;
         let path = entry.path();
-        let meta = entry
-            .metadata()
-            .map_err(|e| told("read", path, &e.into()))?;
+        let meta = entry.metadata().map_err(|e| told("read", path, &e.into()))?;
         let kind = meta.file_type();
         if !kind.is_dir() && !kind.is_file() {
             let e = io::Error::other("only regular files and folders belong into the store");
@@ -170,11 +168,7 @@ fn same(skill: &ViewSkill<'_>, wanted: &Listing, target: &Path) -> io::Result<bo
         (Some(a), Some(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()) || copy_of(a) == copy_of(b),
         _ => false,
     };
-    Ok(laid.len() == wanted.len()
-        && laid
-            .iter()
-            .zip(wanted)
-            .all(|((a, x), (b, y))| a == b && alike(x, y)))
+    Ok(laid.len() == wanted.len() && laid.iter().zip(wanted).all(|((a, x), (b, y))| a == b && alike(x, y)))
 }
 
 /// What a copy has in common with its source.
@@ -185,18 +179,11 @@ fn copy_of(meta: &fs::Metadata) -> (u64, u32, i64, i64) {
 const SKILL_MD: &str = "SKILL.md";
 
 fn generated<'s>(skill: &ViewSkill<'s>, wanted: &Listing) -> Option<&'s str> {
-    skill
-        .generated_skill_md
-        .filter(|_| !wanted.contains_key(Path::new(SKILL_MD)))
+    skill.generated_skill_md.filter(|_| !wanted.contains_key(Path::new(SKILL_MD)))
 }
 
 /// Builds the version under a temporary name and renames it when it is whole.
-fn lay_one(
-    versions: &Path,
-    skill: &ViewSkill<'_>,
-    wanted: &Listing,
-    target: &Path,
-) -> io::Result<()> {
+fn lay_one(versions: &Path, skill: &ViewSkill<'_>, wanted: &Listing, target: &Path) -> io::Result<()> {
     let temp = versions.join(format!("{TEMP}{}", skill.folder()));
     remove_if_there(&temp)?;
     make_folder(&temp)?;
@@ -241,13 +228,7 @@ fn link_or_copy(from: &Path, to: &Path, meta: &fs::Metadata) -> io::Result<bool>
     };
     // Another file system, too many links, or a file system (or its protection) without them.
     let code = refused.raw_os_error();
-    let may_copy = [
-        libc::EXDEV,
-        libc::EMLINK,
-        libc::EPERM,
-        libc::EOPNOTSUPP,
-        libc::ENOSYS,
-    ];
+    let may_copy = [libc::EXDEV, libc::EMLINK, libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS];
     if !code.is_some_and(|c| may_copy.contains(&c)) {
         return Err(told("link", from, &refused));
     }
@@ -274,10 +255,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in read {
         let entry = entry.map_err(|e| told("read", folder, &e))?;
-        found.push((
-            entry.file_name().to_string_lossy().into_owned(),
-            entry.path(),
-        ));
+        found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
     }
     Ok(found)
 }
@@ -292,8 +270,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
 }
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(|e| told("set the mode of", path, &e))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|e| told("set the mode of", path, &e))
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
@@ -312,10 +289,7 @@ fn is_link(path: &Path) -> io::Result<bool> {
 }
 
 fn told(action: &str, path: &Path, e: &io::Error) -> io::Error {
-    io::Error::new(
-        e.kind(),
-        format!("the skills view: cannot {action} {}: {e}", path.display()),
-    )
+    io::Error::new(e.kind(), format!("the skills view: cannot {action} {}: {e}", path.display()))
 }
 
 #[cfg(test)]

@@ -11,9 +11,7 @@ struct Room {
 
 impl Room {
     fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        Self { dir: tempfile::tempdir().unwrap() }
     }
 
     fn view(&self) -> PathBuf {
@@ -43,29 +41,17 @@ fn v(s: &str) -> Version {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = entries(folder)
-        .unwrap()
-        .into_iter()
-        .map(|(n, _)| n)
-        .collect();
+    let mut names: Vec<_> = entries(folder).unwrap().into_iter().map(|(n, _)| n).collect();
     names.sort();
     names
 }
 
 /// Lays and flips `(id, version, source)`.
 fn put(view: &Path, skills: &[(&str, &str, &Path)]) {
-    let owned: Vec<_> = skills
-        .iter()
-        .map(|(i, ver, s)| (id(i), v(ver), *s))
-        .collect();
+    let owned: Vec<_> = skills.iter().map(|(i, ver, s)| (id(i), v(ver), *s)).collect();
     let skills: Vec<_> = owned
         .iter()
-        .map(|(id, version, source)| ViewSkill {
-            id,
-            version,
-            source,
-            generated_skill_md: None,
-        })
+        .map(|(id, version, source)| ViewSkill { id, version, source, generated_skill_md: None })
         .collect();
     lay(view, &skills).unwrap();
     flip(view, &skills).unwrap();
@@ -78,15 +64,9 @@ fn a_view_links_to_the_store_and_keeps_its_modes() {
     put(&room.view(), &[("a", "1.0.0", &a)]);
 
     assert_eq!(names(&room.view()), [".v", "a", "custom"]);
-    assert_eq!(
-        fs::read_link(room.view().join("a")).unwrap(),
-        Path::new(".v/a@1.0.0")
-    );
+    assert_eq!(fs::read_link(room.view().join("a")).unwrap(), Path::new(".v/a@1.0.0"));
     let laid = fs::metadata(room.view().join("a/scripts/x.sh")).unwrap();
-    assert_eq!(
-        laid.ino(),
-        fs::metadata(a.join("scripts/x.sh")).unwrap().ino()
-    );
+    assert_eq!(laid.ino(), fs::metadata(a.join("scripts/x.sh")).unwrap().ino());
     assert_eq!((laid.nlink(), laid.mode() & 0o7777), (2, 0o555));
     for folder in ["", ".v", "custom", ".v/a@1.0.0", ".v/a@1.0.0/scripts"] {
         let mode = fs::metadata(room.view().join(folder)).unwrap().mode() & 0o7777;
@@ -121,10 +101,7 @@ fn old_versions_stay_until_their_last_run_ended() {
     let one = room.store("a1", &[("f", "1")]);
     let two = room.store("a2", &[("f", "2")]);
     let b = room.store("b", &[("f", "b")]);
-    put(
-        &room.view(),
-        &[("a", "1.0.0", &one), ("b", "1.0.0+build.5", &b)],
-    );
+    put(&room.view(), &[("a", "1.0.0", &one), ("b", "1.0.0+build.5", &b)]);
     put(&room.view(), &[("a", "2.0.0-rc.1", &two)]);
     assert_eq!(fs::read_to_string(room.view().join("a/f")).unwrap(), "2");
     assert_eq!(names(&room.view()), [".v", "a", "custom"]);
@@ -153,14 +130,8 @@ fn a_generated_skill_md_is_the_views_own_and_leaves_the_store_alone() {
     for text in ["first", "second"] {
         lay(&room.view(), &with(text)).unwrap();
         flip(&room.view(), &with(text)).unwrap();
-        assert_eq!(
-            fs::read_to_string(room.view().join("a/SKILL.md")).unwrap(),
-            text
-        );
-        assert_eq!(
-            fs::read_to_string(room.view().join("b/SKILL.md")).unwrap(),
-            "own"
-        );
+        assert_eq!(fs::read_to_string(room.view().join("a/SKILL.md")).unwrap(), text);
+        assert_eq!(fs::read_to_string(room.view().join("b/SKILL.md")).unwrap(), "own");
         assert_eq!(names(&a), ["manifest.json"]);
         assert_eq!(names(&room.view().join(".v")), ["a@1.0.0", "b@1.0.0"]);
     }
@@ -191,10 +162,7 @@ fn a_file_that_cannot_be_linked_any_more_is_copied_with_its_mode() {
     let shm = tempfile::tempdir_in("/dev/shm").unwrap();
     let view = shm.path().join("view");
     put(&view, &[("a", "1.0.0", &a)]);
-    let (source, laid) = (
-        fs::metadata(a.join("x.sh")).unwrap(),
-        fs::metadata(view.join("a/x.sh")).unwrap(),
-    );
+    let (source, laid) = (fs::metadata(a.join("x.sh")).unwrap(), fs::metadata(view.join("a/x.sh")).unwrap());
     assert_ne!(source.dev(), laid.dev(), "the test needs two file systems");
     assert_eq!((laid.mode() & 0o7777, laid.nlink()), (0o555, 1));
     put(&view, &[("a", "1.0.0", &a)]);
@@ -207,12 +175,7 @@ fn a_link_or_special_file_in_the_store_is_refused() {
     let a = room.store("a", &[("f", "1")]);
     symlink("/etc/passwd", a.join("out")).unwrap();
     let (ia, ver) = (id("a"), v("1.0.0"));
-    let skill = ViewSkill {
-        id: &ia,
-        version: &ver,
-        source: &a,
-        generated_skill_md: None,
-    };
+    let skill = ViewSkill { id: &ia, version: &ver, source: &a, generated_skill_md: None };
     let told = lay(&room.view(), &[skill]).unwrap_err().to_string();
     assert!(told.contains("out: only regular files"), "{told}");
     assert!(names(&room.view().join(".v")).is_empty());
@@ -224,12 +187,7 @@ fn a_version_that_is_not_laid_is_not_linked_to() {
     let a = room.store("a", &[("f", "1")]);
     put(&room.view(), &[("a", "1.0.0", &a)]);
     let (ia, ver) = (id("a"), v("2.0.0"));
-    let skill = ViewSkill {
-        id: &ia,
-        version: &ver,
-        source: &a,
-        generated_skill_md: None,
-    };
+    let skill = ViewSkill { id: &ia, version: &ver, source: &a, generated_skill_md: None };
     assert!(flip(&room.view(), &[skill]).is_err());
     assert!(room.view().join("a/f").exists());
 }
@@ -240,12 +198,7 @@ fn a_folder_in_the_place_of_a_link_is_an_error_and_stays() {
     let a = room.store("a", &[("f", "1")]);
     fs::create_dir_all(room.view().join("a/kept")).unwrap();
     let (ia, ver) = (id("a"), v("1.0.0"));
-    let skill = ViewSkill {
-        id: &ia,
-        version: &ver,
-        source: &a,
-        generated_skill_md: None,
-    };
+    let skill = ViewSkill { id: &ia, version: &ver, source: &a, generated_skill_md: None };
     lay(&room.view(), &[skill]).unwrap();
     assert!(flip(&room.view(), &[skill]).is_err());
     assert!(room.view().join("a/kept").exists());
@@ -259,14 +212,7 @@ fn readers_see_no_error_during_thousands_of_swaps() {
     put(&room.view(), &[("a", "1.0.0", &one)]);
     put(&room.view(), &[("a", "2.0.0", &two)]);
     let (ia, v1, v2) = (id("a"), v("1.0.0"), v("2.0.0"));
-    let skill = |version, source| {
-        [ViewSkill {
-            id: &ia,
-            version,
-            source,
-            generated_skill_md: None,
-        }]
-    };
+    let skill = |version, source| [ViewSkill { id: &ia, version, source, generated_skill_md: None }];
     let (old, new) = (skill(&v1, &one), skill(&v2, &two));
     let (reads, swaps, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let file = room.view().join("a/sub/f");

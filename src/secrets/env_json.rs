@@ -20,11 +20,7 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = String::from_utf8_lossy(&bytes[..e.valid_up_to()]).into_owned();
         let (line, column) = place(&before, before.len());
-        vec![
-            Fault::new(file, "not UTF-8 text")
-                .at(line, column)
-                .help("save the file as UTF-8"),
-        ]
+        vec![Fault::new(file, "not UTF-8 text").at(line, column).help("save the file as UTF-8")]
     })?;
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -33,9 +29,7 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
         return Err(vec![syntax_fault(file, text, &e)]);
     }
     let Some(members) = members(text) else {
-        return Err(vec![
-            Fault::new(file, "the file does not hold a JSON object").help(SHAPE),
-        ]);
+        return Err(vec![Fault::new(file, "the file does not hold a JSON object").help(SHAPE)]);
     };
     let mut faults = Vec::new();
     let mut entries = Entries::new();
@@ -48,12 +42,9 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
                     let (first, _) = place(text, first);
                     let (line, column) = place(text, member.key.0);
                     faults.push(
-                        Fault::new(
-                            file,
-                            format!("{name} is given twice, first on line {first}"),
-                        )
-                        .at(line, column)
-                        .help("keep one of the two"),
+                        Fault::new(file, format!("{name} is given twice, first on line {first}"))
+                            .at(line, column)
+                            .help("keep one of the two"),
                     );
                 }
                 entries.push((name, value));
@@ -63,11 +54,7 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Entries, Vec<Fault>> {
             break;
         }
     }
-    if faults.is_empty() {
-        Ok(entries)
-    } else {
-        Err(faults)
-    }
+    if faults.is_empty() { Ok(entries) } else { Err(faults) }
 }
 
 /// Where counting mistakes stops being of use.
@@ -78,10 +65,7 @@ const SHAPE: &str = r#"write {"NAME": "value"}"#;
 /// The text that [`parse`] reads back.
 pub(super) fn render(entries: &[(SecretName, SecretValue)]) -> Zeroizing<String> {
     let mut out = Zeroizing::new(String::with_capacity(
-        16 + entries
-            .iter()
-            .map(|(n, v)| n.as_str().len() + 2 * v.expose().len() + 12)
-            .sum::<usize>(),
+        16 + entries.iter().map(|(n, v)| n.as_str().len() + 2 * v.expose().len() + 12).sum::<usize>(),
     ));
     out.push('{');
     for (i, (name, value)) in entries.iter().enumerate() {
@@ -102,8 +86,8 @@ struct Member {
 }
 
 fn entry(file: &str, text: &str, member: &Member) -> Result<(SecretName, SecretValue), Fault> {
-    let key: String = serde_json::from_str(&text[member.key.0..member.key.1])
-        .map_err(|e| syntax_fault(file, text, &e))?;
+    let key: String =
+        serde_json::from_str(&text[member.key.0..member.key.1]).map_err(|e| syntax_fault(file, text, &e))?;
     let fault = |offset, message: String| {
         let (line, column) = place(text, offset);
         Fault::new(file, message).at(line, column)
@@ -130,8 +114,7 @@ fn entry(file: &str, text: &str, member: &Member) -> Result<(SecretName, SecretV
         let message = format!("the value of {name} has an escape that is not text");
         fault(member.value.0, message).help("write surrogates (\\ud800 to \\udfff) in pairs")
     })?;
-    let value =
-        SecretValue::new(value).map_err(|e| fault(member.value.0, format!("{name}: {e}")))?;
+    let value = SecretValue::new(value).map_err(|e| fault(member.value.0, format!("{name}: {e}")))?;
     Ok((name, value))
 }
 
@@ -148,10 +131,7 @@ fn members(text: &str) -> Option<Vec<Member>> {
         let key = (at, end_of_value(b, at));
         let value = skip_space(b, skip_space(b, key.1) + 1); // past the colon
         let end = end_of_value(b, value);
-        found.push(Member {
-            key,
-            value: (value, end),
-        });
+        found.push(Member { key, value: (value, end) });
         at = skip_space(b, skip_space(b, end) + 1); // past the comma or the brace
     }
     Some(found)
@@ -179,10 +159,7 @@ fn end_of_value(b: &[u8], mut at: usize) -> usize {
             b'}' | b']' => depth = depth.saturating_sub(1),
             // A number or a word: it goes on until something that cannot be in one.
             _ if depth == 0 => {
-                while b
-                    .get(at)
-                    .is_some_and(|c| c.is_ascii_alphanumeric() || b"+-.".contains(c))
-                {
+                while b.get(at).is_some_and(|c| c.is_ascii_alphanumeric() || b"+-.".contains(c)) {
                     at += 1;
                 }
                 return at;
@@ -201,10 +178,7 @@ fn end_of_value(b: &[u8], mut at: usize) -> usize {
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..offset];
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    (
-        before.matches('\n').count() + 1,
-        before[line_start..].chars().count() + 1,
-    )
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
 fn syntax_fault(file: &str, text: &str, e: &serde_json::Error) -> Fault {
@@ -231,24 +205,14 @@ mod tests {
         parse("secrets/env.json", text.as_bytes())
             .unwrap_err()
             .iter()
-            .map(|f| {
-                format!(
-                    "{}:{} {}",
-                    f.line.unwrap_or(0),
-                    f.column.unwrap_or(0),
-                    f.message
-                )
-            })
+            .map(|f| format!("{}:{} {}", f.line.unwrap_or(0), f.column.unwrap_or(0), f.message))
             .collect()
     }
 
     #[test]
     fn the_order_of_the_file_is_kept_also_with_a_bom_and_windows_line_ends() {
-        let read = parse(
-            "f",
-            b"\xef\xbb\xbf{\r\n \"B\" : \"1\",\r\n\"A\":\"two\\n\\u00e9\\\"\"\r\n}\r\n",
-        )
-        .unwrap();
+        let read =
+            parse("f", b"\xef\xbb\xbf{\r\n \"B\" : \"1\",\r\n\"A\":\"two\\n\\u00e9\\\"\"\r\n}\r\n").unwrap();
         let read: Vec<_> = read.iter().map(|(n, v)| (n.as_str(), v.expose())).collect();
         assert_eq!(read, [("B", "1"), ("A", "two\n\u{e9}\"")]);
         assert!(parse("f", b" \n").unwrap().is_empty());
@@ -281,20 +245,14 @@ mod tests {
         assert!(!told[0].contains("sesame"));
         assert_eq!(faults("[1]"), ["0:0 the file does not hold a JSON object"]);
         assert_eq!(faults("{\"A\":\"x\"").len(), 1);
-        assert_eq!(
-            parse("f", b"{\n\"A\":\"\xff\"}").unwrap_err()[0].line,
-            Some(2)
-        );
+        assert_eq!(parse("f", b"{\n\"A\":\"\xff\"}").unwrap_err()[0].line, Some(2));
     }
 
     #[test]
     fn a_million_brackets_are_an_answer_not_a_crash() {
         assert_eq!(faults(&"[".repeat(1 << 20)).len(), 1);
         let deep = format!("{{\"A\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(
-            faults(&deep),
-            ["1:6 the value of A is a list, not a string"]
-        );
+        assert_eq!(faults(&deep), ["1:6 the value of A is a list, not a string"]);
     }
 
     #[test]

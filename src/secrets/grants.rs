@@ -89,11 +89,7 @@ pub fn grants(input: &GrantInput<'_>) -> Grants {
     for ask in input.skills {
         for name in ask.declares {
             if let Some(reason) = refusal(ask.trust, input.allow, name) {
-                out.withheld.push(Withheld {
-                    name: name.clone(),
-                    skill: ask.skill.clone(),
-                    reason,
-                });
+                out.withheld.push(Withheld { name: name.clone(), skill: ask.skill.clone(), reason });
             } else if input.set.contains(name) {
                 out.granted.insert(name.clone());
                 let own = out.by_skill.entry(ask.skill.clone()).or_default();
@@ -110,31 +106,21 @@ pub fn grants(input: &GrantInput<'_>) -> Grants {
             asked_by: asked_by.into_iter().cloned().collect(),
         })
         .collect();
-    out.withheld
-        .sort_by(|a, b| (&a.name, &a.skill).cmp(&(&b.name, &b.skill)));
+    out.withheld.sort_by(|a, b| (&a.name, &a.skill).cmp(&(&b.name, &b.skill)));
     out.withheld.dedup();
     let declared: BTreeSet<&SecretName> = input.skills.iter().flat_map(|a| a.declares).collect();
-    out.undeclared = input
-        .allow
-        .unwrap_or_default()
-        .iter()
-        .filter(|n| !declared.contains(n))
-        .cloned()
-        .collect();
+    out.undeclared =
+        input.allow.unwrap_or_default().iter().filter(|n| !declared.contains(n)).cloned().collect();
     out
 }
 
-fn refusal(
-    trust: Trust,
-    allow: Option<&[SecretName]>,
-    name: &SecretName,
-) -> Option<WithheldReason> {
+fn refusal(trust: Trust, allow: Option<&[SecretName]>, name: &SecretName) -> Option<WithheldReason> {
     match trust {
         Trust::Pending => Some(WithheldReason::PendingSkill),
         Trust::Rejected => Some(WithheldReason::RejectedSkill),
-        Trust::Trusted | Trust::Approved => allow
-            .is_some_and(|list| !list.contains(name))
-            .then_some(WithheldReason::NotListed),
+        Trust::Trusted | Trust::Approved => {
+            allow.is_some_and(|list| !list.contains(name)).then_some(WithheldReason::NotListed)
+        }
     }
 }
 
@@ -163,10 +149,7 @@ pub fn who_uses(agents: &[AgentAsks<'_>]) -> BTreeMap<SecretName, Vec<(AgentId, 
             }
         }
     }
-    users
-        .into_iter()
-        .map(|(name, who)| (name, who.into_iter().collect()))
-        .collect()
+    users.into_iter().map(|(name, who)| (name, who.into_iter().collect())).collect()
 }
 
 #[cfg(test)]

@@ -16,36 +16,18 @@ fn skill(s: &str) -> SkillId {
 
 /// `(skill, trust, declares)` rows to asks.
 fn decide(skills: &[(&str, Trust, &[&str])], allow: Option<&[&str]>, in_store: &[&str]) -> Grants {
-    let owned: Vec<_> = skills
-        .iter()
-        .map(|(id, trust, declares)| (skill(id), *trust, names(declares)))
-        .collect();
-    let asks: Vec<Ask<'_>> = owned
-        .iter()
-        .map(|(skill, trust, declares)| Ask {
-            skill,
-            trust: *trust,
-            declares,
-        })
-        .collect();
+    let owned: Vec<_> =
+        skills.iter().map(|(id, trust, declares)| (skill(id), *trust, names(declares))).collect();
+    let asks: Vec<Ask<'_>> =
+        owned.iter().map(|(skill, trust, declares)| Ask { skill, trust: *trust, declares }).collect();
     let allow = allow.map(names);
-    grants(&GrantInput {
-        skills: &asks,
-        allow: allow.as_deref(),
-        set: &set(in_store),
-    })
+    grants(&GrantInput { skills: &asks, allow: allow.as_deref(), set: &set(in_store) })
 }
 
 #[test]
 fn a_declared_name_that_is_set_is_granted_and_an_undeclared_one_is_not() {
-    let g = decide(
-        &[
-            ("a", Trust::Trusted, &["X"]),
-            ("b", Trust::Approved, &["X", "Y"]),
-        ],
-        None,
-        &["X", "Y", "Z"],
-    );
+    let g =
+        decide(&[("a", Trust::Trusted, &["X"]), ("b", Trust::Approved, &["X", "Y"])], None, &["X", "Y", "Z"]);
     assert_eq!(g.granted, set(&["X", "Y"]));
     assert_eq!(g.by_skill[&skill("a")], set(&["X"]));
     assert_eq!(g.by_skill[&skill("b")], set(&["X", "Y"]));
@@ -55,42 +37,24 @@ fn a_declared_name_that_is_set_is_granted_and_an_undeclared_one_is_not() {
 #[test]
 fn a_missing_name_tells_every_skill_that_asks_for_it() {
     let g = decide(
-        &[
-            ("b", Trust::Trusted, &["X"]),
-            ("a", Trust::Trusted, &["X", "Y"]),
-            ("p", Trust::Pending, &["X"]),
-        ],
+        &[("b", Trust::Trusted, &["X"]), ("a", Trust::Trusted, &["X", "Y"]), ("p", Trust::Pending, &["X"])],
         None,
         &["Y"],
     );
     assert_eq!(g.granted, set(&["Y"]));
-    assert_eq!(
-        g.missing,
-        [Missing {
-            name: "X".parse().unwrap(),
-            asked_by: vec![skill("a"), skill("b")]
-        }]
-    );
+    assert_eq!(g.missing, [Missing { name: "X".parse().unwrap(), asked_by: vec![skill("a"), skill("b")] }]);
 }
 
 #[test]
 fn a_pending_or_rejected_skill_gains_nothing_by_asking() {
     let g = decide(
-        &[
-            ("p", Trust::Pending, &["X", "Y"]),
-            ("r", Trust::Rejected, &["Y"]),
-            ("t", Trust::Trusted, &["X"]),
-        ],
+        &[("p", Trust::Pending, &["X", "Y"]), ("r", Trust::Rejected, &["Y"]), ("t", Trust::Trusted, &["X"])],
         None,
         &["X", "Y"],
     );
     assert_eq!(g.granted, set(&["X"]));
     assert!(!g.by_skill.contains_key(&skill("p")));
-    let told: Vec<_> = g
-        .withheld
-        .iter()
-        .map(|w| (w.name.as_str(), w.skill.as_str(), w.reason))
-        .collect();
+    let told: Vec<_> = g.withheld.iter().map(|w| (w.name.as_str(), w.skill.as_str(), w.reason)).collect();
     assert_eq!(
         told,
         [
@@ -103,11 +67,7 @@ fn a_pending_or_rejected_skill_gains_nothing_by_asking() {
 
 #[test]
 fn the_agents_list_narrows_and_never_widens() {
-    let g = decide(
-        &[("a", Trust::Trusted, &["X", "Y"])],
-        Some(&["X", "Z"]),
-        &["X", "Y", "Z"],
-    );
+    let g = decide(&[("a", Trust::Trusted, &["X", "Y"])], Some(&["X", "Z"]), &["X", "Y", "Z"]);
     assert_eq!(g.granted, set(&["X"]));
     assert_eq!(g.withheld[0].reason, WithheldReason::NotListed);
     assert_eq!(g.undeclared, set(&["Z"]));
@@ -121,41 +81,20 @@ fn the_list_of_users_names_agent_and_skill_also_for_what_is_not_set() {
     let (a, p) = (skill("a"), skill("p"));
     let declares = names(&["X", "Y"]);
     let asks = [
-        Ask {
-            skill: &a,
-            trust: Trust::Trusted,
-            declares: &declares,
-        },
-        Ask {
-            skill: &p,
-            trust: Trust::Pending,
-            declares: &declares,
-        },
+        Ask { skill: &a, trust: Trust::Trusted, declares: &declares },
+        Ask { skill: &p, trust: Trust::Pending, declares: &declares },
     ];
     let only_y = names(&["Y"]);
     let users = who_uses(&[
-        AgentAsks {
-            agent: &writer,
-            skills: &asks,
-            allow: None,
-        },
-        AgentAsks {
-            agent: &reader,
-            skills: &asks,
-            allow: Some(&only_y),
-        },
+        AgentAsks { agent: &writer, skills: &asks, allow: None },
+        AgentAsks { agent: &reader, skills: &asks, allow: Some(&only_y) },
     ]);
     assert_eq!(users["X"], [(writer.clone(), a.clone())]);
     assert_eq!(users["Y"], [(reader, a.clone()), (writer, a)]);
 }
 
 fn any_trust() -> impl Strategy<Value = Trust> {
-    prop_oneof![
-        Just(Trust::Trusted),
-        Just(Trust::Approved),
-        Just(Trust::Pending),
-        Just(Trust::Rejected)
-    ]
+    prop_oneof![Just(Trust::Trusted), Just(Trust::Approved), Just(Trust::Pending), Just(Trust::Rejected)]
 }
 
 fn any_names() -> impl Strategy<Value = Vec<SecretName>> {

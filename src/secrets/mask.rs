@@ -49,11 +49,7 @@ pub fn is_maskable(value: &SecretValue) -> bool {
 pub fn unmaskable<'a>(
     secrets: impl IntoIterator<Item = (&'a SecretName, &'a SecretValue)>,
 ) -> Vec<&'a SecretName> {
-    secrets
-        .into_iter()
-        .filter(|(_, v)| !v.is_empty() && !is_maskable(v))
-        .map(|(n, _)| n)
-        .collect()
+    secrets.into_iter().filter(|(_, v)| !v.is_empty() && !is_maskable(v)).map(|(n, _)| n).collect()
 }
 
 impl Masker {
@@ -85,13 +81,7 @@ impl Masker {
             first_two[word] |= bit;
         }
         let longest = sorted.iter().map(Vec::len).max().unwrap_or(0);
-        Self(Some(Arc::new(Forms {
-            finder,
-            sorted,
-            first,
-            first_two,
-            longest,
-        })))
+        Self(Some(Arc::new(Forms { finder, sorted, first, first_two, longest })))
     }
 
     /// Masks a whole text at once.
@@ -120,10 +110,7 @@ impl Masker {
     /// Begins to mask a stream.
     #[must_use]
     pub fn stream(&self) -> MaskStream {
-        MaskStream {
-            masker: self.clone(),
-            held: Vec::new(),
-        }
+        MaskStream { masker: self.clone(), held: Vec::new() }
     }
 }
 

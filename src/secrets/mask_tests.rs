@@ -4,10 +4,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn masker(values: &[&str]) -> Masker {
-    let values: Vec<_> = values
-        .iter()
-        .map(|v| SecretValue::new(*v).unwrap())
-        .collect();
+    let values: Vec<_> = values.iter().map(|v| SecretValue::new(*v).unwrap()).collect();
     Masker::new(&values)
 }
 
@@ -30,11 +27,7 @@ fn a_value_is_masked_however_the_stream_is_cut() {
     let m = masker(&["hunter22", "s3cr3t"]);
     let text = b"hunter22 hunter2 xs3cr3ts3cr3t hunterhunter22";
     for size in 1..=text.len() {
-        assert_eq!(
-            in_pieces(&m, text, size),
-            b"*** hunter2 x****** hunter***",
-            "{size}"
-        );
+        assert_eq!(in_pieces(&m, text, size), b"*** hunter2 x****** hunter***", "{size}");
     }
 }
 
@@ -83,10 +76,7 @@ fn common_encodings_of_a_value_are_masked() {
         let left: String = masked.replace(MASK, "");
         assert!(left.len() <= 10, "{form} became {masked}");
     }
-    assert_eq!(
-        m.mask_str(&format!("<{}>", b64::STANDARD.encode(value))),
-        "<***>"
-    );
+    assert_eq!(m.mask_str(&format!("<{}>", b64::STANDARD.encode(value))), "<***>");
 }
 
 #[test]
@@ -96,10 +86,7 @@ fn base64_of_something_that_contains_the_value_is_masked_at_every_alignment() {
     for before in 0..7 {
         for after in 0..4 {
             let plain = format!("{}{value}{}", "u".repeat(before), "z".repeat(after));
-            for text in [
-                b64::STANDARD.encode(&plain),
-                b64::URL_SAFE_NO_PAD.encode(&plain),
-            ] {
+            for text in [b64::STANDARD.encode(&plain), b64::URL_SAFE_NO_PAD.encode(&plain)] {
                 let masked = m.mask_str(&text);
                 assert!(masked.contains(MASK), "{plain}: {text}");
                 // At most one character on either side still holds some bits of the value.
@@ -124,10 +111,7 @@ fn the_lines_of_a_key_are_masked_one_by_one_too() {
     let m = masker(&[key]);
     assert_eq!(m.mask_str(key), "***");
     assert_eq!(m.mask_str(&key.replace('\n', "\r\n")), "***");
-    assert_eq!(
-        m.mask_str("  MIIEvQIBADANBgkqhkiG9w0B\n-----BEGIN KEY-----"),
-        "  ***\n-----BEGIN KEY-----"
-    );
+    assert_eq!(m.mask_str("  MIIEvQIBADANBgkqhkiG9w0B\n-----BEGIN KEY-----"), "  ***\n-----BEGIN KEY-----");
 }
 
 #[test]

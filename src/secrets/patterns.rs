@@ -94,11 +94,7 @@ fn percent(value: &str, upper: bool, form: bool) -> String {
 fn base64_forms(value: &[u8], add: &mut impl FnMut(&[u8])) {
     for url_safe in [false, true] {
         let encode = |bytes: &[u8]| {
-            if url_safe {
-                b64::URL_SAFE_NO_PAD.encode(bytes)
-            } else {
-                b64::STANDARD_NO_PAD.encode(bytes)
-            }
+            if url_safe { b64::URL_SAFE_NO_PAD.encode(bytes) } else { b64::STANDARD_NO_PAD.encode(bytes) }
         };
         for lead in 0..3 {
             let mut shifted = vec![0; lead];

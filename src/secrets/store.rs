@@ -77,10 +77,7 @@ impl Secrets {
 
     /// Names and values in the order of the file, without placeholders.
     pub fn iter(&self) -> impl Iterator<Item = (&SecretName, &SecretValue)> {
-        self.entries
-            .iter()
-            .filter(|(_, v)| !v.is_empty())
-            .map(|(n, v)| (n, v))
+        self.entries.iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (n, v))
     }
 }
 
@@ -106,10 +103,7 @@ impl SecretStore {
     /// The file `file` (relative or absolute) of the hive in folder `hive`; nothing is opened yet.
     #[must_use]
     pub fn new(hive: &Path, file: &Path) -> Self {
-        Self {
-            path: hive.join(file),
-            shown: file.display().to_string(),
-        }
+        Self { path: hive.join(file), shown: file.display().to_string() }
     }
 
     /// Where the file is.
@@ -154,17 +148,11 @@ impl SecretStore {
         if !meta.is_file() {
             return Err(self.fault("not a regular file", "put a JSON file there"));
         }
-        let mut bytes = Zeroizing::new(Vec::with_capacity(
-            usize::try_from(meta.len().min(MAX_FILE)).unwrap_or(0) + 1,
-        ));
-        file.take(MAX_FILE + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|e| self.io("read", e))?;
+        let mut bytes =
+            Zeroizing::new(Vec::with_capacity(usize::try_from(meta.len().min(MAX_FILE)).unwrap_or(0) + 1));
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| self.io("read", e))?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(self.fault(
-                "larger than 1 MiB",
-                "keep large material in files of its own",
-            ));
+            return Err(self.fault("larger than 1 MiB", "keep large material in files of its own"));
         }
         let entries = env_json::parse(&self.shown, &bytes).map_err(StoreError::Faults)?;
         Ok(Loaded {
@@ -179,18 +167,16 @@ impl SecretStore {
     /// # Errors
     /// When the file has mistakes (they would be lost) or cannot be written.
     pub fn set(&self, name: &SecretName, value: SecretValue) -> Result<bool, StoreError> {
-        self.change(
-            |entries| match entries.iter_mut().find(|(n, _)| n == name) {
-                Some((_, old)) => {
-                    *old = value;
-                    true
-                }
-                None => {
-                    entries.push((name.clone(), value));
-                    false
-                }
-            },
-        )
+        self.change(|entries| match entries.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => {
+                *old = value;
+                true
+            }
+            None => {
+                entries.push((name.clone(), value));
+                false
+            }
+        })
     }
 
     /// Removes one secret; false when there was none of that name.
@@ -214,19 +200,14 @@ impl SecretStore {
         edit: impl FnOnce(&mut Vec<(SecretName, SecretValue)>) -> bool,
     ) -> Result<bool, StoreError> {
         let folder = self.make_folder().map_err(|e| self.io("write", e))?;
-        rustix::fs::flock(&folder, FlockOperation::LockExclusive)
-            .map_err(|e| self.io("lock", e.into()))?;
+        rustix::fs::flock(&folder, FlockOperation::LockExclusive).map_err(|e| self.io("lock", e.into()))?;
         let mut entries = self.load()?.secrets.entries;
         let was_there = edit(&mut entries);
         let text = env_json::render(&entries);
         if text.len() as u64 > MAX_FILE {
-            return Err(self.fault(
-                "would be larger than 1 MiB",
-                "keep large material in files of its own",
-            ));
+            return Err(self.fault("would be larger than 1 MiB", "keep large material in files of its own"));
         }
-        self.replace(&folder, text.as_bytes())
-            .map_err(|e| self.io("write", e))?;
+        self.replace(&folder, text.as_bytes()).map_err(|e| self.io("write", e))?;
         Ok(was_there)
     }
 
@@ -234,10 +215,7 @@ impl SecretStore {
     fn make_folder(&self) -> io::Result<File> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         if !folder.exists() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             if let Some(above) = folder.parent() {
                 give_like(&File::open(folder)?, &fs::metadata(above)?)?;
             }
@@ -280,11 +258,7 @@ impl SecretStore {
     }
 
     fn io(&self, action: &'static str, source: io::Error) -> StoreError {
-        StoreError::Io {
-            action,
-            path: self.path.clone(),
-            source,
-        }
+        StoreError::Io { action, path: self.path.clone(), source }
     }
 
     fn fault(&self, message: &str, help: &str) -> StoreError {

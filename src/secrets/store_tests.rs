@@ -42,11 +42,7 @@ fn a_missing_file_holds_nothing_and_the_first_secret_makes_it_private() {
 fn a_change_keeps_the_other_entries_their_order_and_the_placeholders() {
     let (_dir, store) = hive();
     fs::create_dir(store.path().parent().unwrap()).unwrap();
-    fs::write(
-        store.path(),
-        r#"{"Z": "1", "EMPTY": "", "A": "2", "M": "3"}"#,
-    )
-    .unwrap();
+    fs::write(store.path(), r#"{"Z": "1", "EMPTY": "", "A": "2", "M": "3"}"#).unwrap();
     assert!(store.set(&name("A"), value("two\n\"")).unwrap());
     assert!(store.remove(&name("M")).unwrap());
     assert!(!store.remove(&name("M")).unwrap());
@@ -81,15 +77,8 @@ fn a_file_with_mistakes_is_refused_and_not_overwritten() {
     fs::create_dir(store.path().parent().unwrap()).unwrap();
     fs::write(store.path(), r#"{"A": 1, "B": "x"}"#).unwrap();
     let refused = store.set(&name("C"), value("c")).unwrap_err();
-    assert!(
-        refused
-            .to_string()
-            .contains("secrets/env.json:1:7: the value of A")
-    );
-    assert_eq!(
-        fs::read_to_string(store.path()).unwrap(),
-        r#"{"A": 1, "B": "x"}"#
-    );
+    assert!(refused.to_string().contains("secrets/env.json:1:7: the value of A"));
+    assert_eq!(fs::read_to_string(store.path()).unwrap(), r#"{"A": 1, "B": "x"}"#);
 }
 
 #[test]
@@ -97,38 +86,13 @@ fn what_is_no_readable_small_file_is_refused_at_once() {
     let (_dir, store) = hive();
     fs::create_dir(store.path().parent().unwrap()).unwrap();
     fs::write(store.path(), vec![b' '; (1 << 20) + 1]).unwrap();
-    assert!(
-        store
-            .load()
-            .unwrap_err()
-            .to_string()
-            .contains("larger than 1 MiB")
-    );
+    assert!(store.load().unwrap_err().to_string().contains("larger than 1 MiB"));
     fs::remove_file(store.path()).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        store.path(),
-        rustix::fs::FileType::Fifo,
-        0o600.into(),
-        0,
-    )
-    .unwrap();
-    assert!(
-        store
-            .load()
-            .unwrap_err()
-            .to_string()
-            .contains("not a regular file")
-    );
+    rustix::fs::mknodat(rustix::fs::CWD, store.path(), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(store.load().unwrap_err().to_string().contains("not a regular file"));
     fs::remove_file(store.path()).unwrap();
     fs::create_dir(store.path()).unwrap();
-    assert!(
-        store
-            .load()
-            .unwrap_err()
-            .to_string()
-            .contains("not a regular file")
-    );
+    assert!(store.load().unwrap_err().to_string().contains("not a regular file"));
 }
 
 #[test]
@@ -142,11 +106,7 @@ fn a_link_stays_a_link_and_leftovers_of_a_crash_are_swept() {
     symlink(vault.join("real.json"), store.path()).unwrap();
     store.set(&name("A"), value("one")).unwrap();
     assert!(store.path().symlink_metadata().unwrap().is_symlink());
-    assert!(
-        fs::read_to_string(vault.join("real.json"))
-            .unwrap()
-            .contains("one")
-    );
+    assert!(fs::read_to_string(vault.join("real.json")).unwrap().contains("one"));
     assert_eq!(fs::read_dir(&vault).unwrap().count(), 1);
 }
 
@@ -154,11 +114,7 @@ fn a_link_stays_a_link_and_leftovers_of_a_crash_are_swept() {
 fn what_root_makes_in_an_operators_hive_belongs_to_the_operator() {
     let (dir, store) = hive();
     let root = rustix::process::geteuid().is_root();
-    let uid = if root {
-        41_235
-    } else {
-        rustix::process::geteuid().as_raw()
-    };
+    let uid = if root { 41_235 } else { rustix::process::geteuid().as_raw() };
     if root {
         std::os::unix::fs::chown(dir.path(), Some(uid), Some(uid)).unwrap();
     }
@@ -191,18 +147,10 @@ fn no_error_or_debug_text_shows_a_value() {
     let (_dir, store) = hive();
     store.set(&name("A"), value("canary-value")).unwrap();
     assert!(!format!("{:?}", store.load().unwrap()).contains("canary"));
-    fs::write(
-        store.path(),
-        r#"{"canary-value": "A", "B": "canary-value" x}"#,
-    )
-    .unwrap();
+    fs::write(store.path(), r#"{"canary-value": "A", "B": "canary-value" x}"#).unwrap();
     let e = store.load().unwrap_err();
     assert!(!format!("{e} {e:?}").contains("canary"));
-    fs::write(
-        store.path(),
-        r#"{"canary-value": "A", "B": ["canary-value"]}"#,
-    )
-    .unwrap();
+    fs::write(store.path(), r#"{"canary-value": "A", "B": ["canary-value"]}"#).unwrap();
     let e = store.load().unwrap_err();
     assert!(!format!("{e} {e:?}").contains("canary"));
 }

@@ -56,11 +56,7 @@ impl SecretValue {
     /// As [`SecretValue::new`], and for text that is empty or not UTF-8.
     pub fn from_input(input: &[u8]) -> Result<Self, InvalidValue> {
         let line = input.strip_suffix(b"\n").unwrap_or(input);
-        let line = if line.len() < input.len() {
-            line.strip_suffix(b"\r").unwrap_or(line)
-        } else {
-            line
-        };
+        let line = if line.len() < input.len() { line.strip_suffix(b"\r").unwrap_or(line) } else { line };
         let text = std::str::from_utf8(line).map_err(|_| InvalidValue::NotText)?;
         if text.is_empty() {
             return Err(InvalidValue::Empty);
@@ -109,14 +105,9 @@ mod tests {
 
     #[test]
     fn one_trailing_line_end_of_the_input_is_dropped() {
-        for (input, value) in [
-            ("a", "a"),
-            ("a\n", "a"),
-            ("a\r\n", "a"),
-            ("a\n\n", "a\n"),
-            ("a\r", "a\r"),
-            (" a b ", " a b "),
-        ] {
+        for (input, value) in
+            [("a", "a"), ("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a\r", "a\r"), (" a b ", " a b ")]
+        {
             let read = SecretValue::from_input(input.as_bytes()).unwrap();
             assert_eq!(read.expose(), value, "{input:?}");
         }

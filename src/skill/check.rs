@@ -41,11 +41,7 @@ pub(super) fn folder_fault(folder: &str, id: &str, version: Option<&str>) -> Opt
         return Some(
             Fault::new(
                 MANIFEST,
-                format!(
-                    "The folder is named {:?}, the id is {:?}",
-                    shown(folder),
-                    shown(id)
-                ),
+                format!("The folder is named {:?}, the id is {:?}", shown(folder), shown(id)),
             )
             .help("name the folder `id` or `id@version`"),
         );
@@ -54,11 +50,7 @@ pub(super) fn folder_fault(folder: &str, id: &str, version: Option<&str>) -> Opt
         (Some(f), Some(v)) if f != v => Some(
             Fault::new(
                 MANIFEST,
-                format!(
-                    "The folder is named {:?}, the version is {:?}",
-                    shown(folder),
-                    shown(v)
-                ),
+                format!("The folder is named {:?}, the version is {:?}", shown(folder), shown(v)),
             )
             .help("name the folder `id` or `id@version`"),
         ),
@@ -99,20 +91,11 @@ pub(super) fn listed(
     for written in paths {
         let path = written.strip_prefix("./").unwrap_or(written);
         if let Some(reason) = path_fault(path) {
-            errors.push(Fault::new(
-                MANIFEST,
-                format!("{kind} path {:?} {reason}", shown(written)),
-            ));
+            errors.push(Fault::new(MANIFEST, format!("{kind} path {:?} {reason}", shown(written))));
         } else if excluded(path) || !source.files.contains_key(path) {
-            errors.push(Fault::new(
-                MANIFEST,
-                format!("{kind} not found: {}", shown(written)),
-            ));
+            errors.push(Fault::new(MANIFEST, format!("{kind} not found: {}", shown(written))));
         } else if !seen.insert(path) {
-            warnings.push(Fault::new(
-                MANIFEST,
-                format!("{kind} is listed twice: {}", shown(written)),
-            ));
+            warnings.push(Fault::new(MANIFEST, format!("{kind} is listed twice: {}", shown(written))));
             continue;
         }
         out.push(path.to_owned());
@@ -128,24 +111,16 @@ pub fn runnable(source: &Source, path: &str) -> bool {
         .next()
         .and_then(|name| name.rsplit_once('.'))
         .is_some_and(|(stem, ext)| !stem.is_empty() && SCRIPT_EXTENSIONS.contains(&ext));
-    known
-        || source
-            .files
-            .get(path)
-            .is_some_and(|info| info.executable || info.head.starts_with(b"#!"))
+    known || source.files.get(path).is_some_and(|info| info.executable || info.head.starts_with(b"#!"))
 }
 
 /// Scripts that nothing can run.
 pub(super) fn scripts(paths: &[String], source: &Source, errors: &mut Vec<Fault>) {
     for path in paths {
         if source.files.contains_key(path) && !runnable(source, path) {
-            errors.push(
-                Fault::new(
-                    MANIFEST,
-                    format!("Script is not executable: {}", shown(path)),
-                )
-                .help("make it executable, begin it with `#!`, or name it .ts .js .mjs .cjs .py .sh or .bash"),
-            );
+            errors.push(Fault::new(MANIFEST, format!("Script is not executable: {}", shown(path))).help(
+                "make it executable, begin it with `#!`, or name it .ts .js .mjs .cjs .py .sh or .bash",
+            ));
         }
     }
 }
@@ -155,33 +130,20 @@ pub(super) fn limits(source: &Source, limits: Limits, errors: &mut Vec<Fault>) {
     let files = || source.files.iter().filter(|(path, _)| !excluded(path));
     let count = files().count();
     if count > limits.files {
-        errors.push(Fault::new(
-            ".",
-            format!("Too many files: {count}, at most {}", limits.files),
-        ));
+        errors.push(Fault::new(".", format!("Too many files: {count}, at most {}", limits.files)));
     }
     let total: u64 = files().fold(0, |sum, (_, info)| sum.saturating_add(info.size));
     if total > limits.bytes {
-        errors.push(Fault::new(
-            ".",
-            format!("Too large: {total} bytes, at most {}", limits.bytes),
-        ));
+        errors.push(Fault::new(".", format!("Too large: {total} bytes, at most {}", limits.bytes)));
     }
     for (path, info) in files() {
         let declares = matches!(path.as_str(), MANIFEST | SKILL_MD);
-        let most = if declares {
-            limits.manifest.min(limits.file)
-        } else {
-            limits.file
-        };
+        let most = if declares { limits.manifest.min(limits.file) } else { limits.file };
         if info.size > most {
             let path = shown(path);
             errors.push(Fault::new(
                 path.clone(),
-                format!(
-                    "File too large: {path}, {} bytes, at most {most}",
-                    info.size
-                ),
+                format!("File too large: {path}, {} bytes, at most {most}", info.size),
             ));
         }
     }
@@ -195,34 +157,20 @@ pub(super) fn names(source: &Source, warnings: &mut Vec<Fault>) {
         if let Some(other) = folded.insert(path.to_lowercase(), path) {
             warnings.push(Fault::new(
                 printable.clone(),
-                format!(
-                    "Differs from {} only in case; elsewhere they are one file",
-                    shown(other)
-                ),
+                format!("Differs from {} only in case; elsewhere they are one file", shown(other)),
             ));
         }
         if path.split('/').any(reserved_on_windows) {
-            warnings.push(Fault::new(
-                printable.clone(),
-                "The name is reserved on Windows",
-            ));
+            warnings.push(Fault::new(printable.clone(), "The name is reserved on Windows"));
         }
         if printable != *path {
-            warnings.push(Fault::new(
-                printable,
-                "The name holds control or invisible characters",
-            ));
+            warnings.push(Fault::new(printable, "The name holds control or invisible characters"));
         }
     }
 }
 
 fn reserved_on_windows(part: &str) -> bool {
-    let stem = part
-        .split('.')
-        .next()
-        .unwrap_or_default()
-        .trim_end()
-        .to_ascii_uppercase();
+    let stem = part.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
     matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL")
         || (stem.len() == 4
             && (stem.starts_with("COM") || stem.starts_with("LPT"))

@@ -63,34 +63,16 @@ mod tests {
 
     #[test]
     fn a_name_with_a_line_break_cannot_imitate_two_files() {
-        assert_ne!(
-            of(&[("a\n-b", b"", false)]),
-            of(&[("a", b"", false), ("b", b"", false)])
-        );
+        assert_ne!(of(&[("a\n-b", b"", false)]), of(&[("a", b"", false), ("b", b"", false)]));
     }
 
     #[test]
     fn the_operators_variables_and_traces_of_tools_are_outside() {
         let base = of(&[("SKILL.md", b"x", false)]);
-        for path in [
-            "vars.json",
-            ".git/HEAD",
-            ".skep-errors.md",
-            ".DS_Store",
-            "a/.DS_Store",
-        ] {
-            assert_eq!(
-                base,
-                of(&[("SKILL.md", b"x", false), (path, b"y", false)]),
-                "{path}"
-            );
+        for path in ["vars.json", ".git/HEAD", ".skep-errors.md", ".DS_Store", "a/.DS_Store"] {
+            assert_eq!(base, of(&[("SKILL.md", b"x", false), (path, b"y", false)]), "{path}");
         }
-        for path in [
-            "context/vars.json",
-            ".gitignore",
-            "a/.git/x",
-            ".env.example",
-        ] {
+        for path in ["context/vars.json", ".gitignore", "a/.git/x", ".env.example"] {
             assert!(!excluded(path), "{path}");
         }
     }

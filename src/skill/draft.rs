@@ -43,9 +43,6 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(file: &'static str) -> Self {
-        Self {
-            file,
-            ..Self::default()
-        }
+        Self { file, ..Self::default() }
     }
 }

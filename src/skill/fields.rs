@@ -43,11 +43,7 @@ pub(super) struct Fields {
 
 impl Fields {
     pub(super) fn new(file: &'static str, strict: bool) -> Self {
-        Self {
-            file,
-            strict,
-            problems: Vec::new(),
-        }
+        Self { file, strict, problems: Vec::new() }
     }
 
     /// Notes a problem with a value.
@@ -60,10 +56,7 @@ impl Fields {
     }
 
     fn wrong_type(&mut self, key: &str, node: &Node, wanted: &str) {
-        self.problem(
-            node,
-            format!("{key} must be {wanted}, not {}", node.type_name()),
-        );
+        self.problem(node, format!("{key} must be {wanted}, not {}", node.type_name()));
     }
 
     /// Whether a list or map has at most [`MAX_ITEMS`]; noted when not.
@@ -74,10 +67,7 @@ impl Fields {
             Kind::Map(entries) => entries.len(),
         };
         if length > MAX_ITEMS {
-            self.problem(
-                node,
-                format!("{key} has {length} items, at most {MAX_ITEMS}"),
-            );
+            self.problem(node, format!("{key} has {length} items, at most {MAX_ITEMS}"));
         }
         length <= MAX_ITEMS
     }
@@ -140,9 +130,7 @@ impl Fields {
 
     /// Names of environment variables.
     pub(super) fn env_names(&mut self, key: &str, node: &Node) -> Vec<SecretName> {
-        self.parsed(key, node, |s| {
-            s.parse::<SecretName>().map_err(|e| e.to_string())
-        })
+        self.parsed(key, node, |s| s.parse::<SecretName>().map_err(|e| e.to_string()))
     }
 
     /// A map of strings.
@@ -156,10 +144,7 @@ impl Fields {
         if !self.fits(key, node) {
             return BTreeMap::new();
         }
-        entries
-            .iter()
-            .filter_map(|(k, v)| Some((k.clone(), self.text(&format!("{key}.{k}"), v)?)))
-            .collect()
+        entries.iter().filter_map(|(k, v)| Some((k.clone(), self.text(&format!("{key}.{k}"), v)?))).collect()
     }
 
     fn env_map(&mut self, key: &str, node: &Node) -> BTreeMap<String, String> {
@@ -212,26 +197,18 @@ impl Fields {
             self.problem(node, "mcp.command is empty");
             return None;
         }
-        Some(McpServer {
-            name: name.to_owned(),
-            transport: self.local("mcp", node, command),
-        })
+        Some(McpServer { name: name.to_owned(), transport: self.local("mcp", node, command) })
     }
 
     fn local(&mut self, key: &str, node: &Node, command: Vec<String>) -> McpTransport {
         let mut number = |name: &str, default| {
-            node.get(name).map_or(default, |n| {
-                self.count(&format!("{key}.{name}"), n, default)
-            })
+            node.get(name).map_or(default, |n| self.count(&format!("{key}.{name}"), n, default))
         };
         let startup_timeout = number("startup_timeout", STARTUP_TIMEOUT);
         let idle_timeout = number("idle_timeout", IDLE_TIMEOUT);
         McpTransport::Local {
             command,
-            env: node
-                .get("env")
-                .map(|n| self.env_map(&format!("{key}.env"), n))
-                .unwrap_or_default(),
+            env: node.get("env").map(|n| self.env_map(&format!("{key}.env"), n)).unwrap_or_default(),
             startup_timeout,
             idle_timeout,
         }
@@ -269,17 +246,11 @@ impl Fields {
             "local" => self.local_server(key, node)?,
             "remote" => self.remote_server(key, node)?,
             other => {
-                self.problem(
-                    node,
-                    format!("{key}.type must be \"local\" or \"remote\", not {other:?}"),
-                );
+                self.problem(node, format!("{key}.type must be \"local\" or \"remote\", not {other:?}"));
                 return None;
             }
         };
-        Some(McpServer {
-            name: name?,
-            transport,
-        })
+        Some(McpServer { name: name?, transport })
     }
 
     fn local_server(&mut self, key: &str, node: &Node) -> Option<McpTransport> {
@@ -304,14 +275,9 @@ impl Fields {
             return None;
         };
         let url = self.text(&format!("{key}.url"), url)?;
-        let host = url
-            .strip_prefix("https://")
-            .or_else(|| url.strip_prefix("http://"));
+        let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
         if host.is_none_or(str::is_empty) || url.contains(|c: char| c.is_control() || c == ' ') {
-            self.problem(
-                node,
-                format!("{key}.url {url:?} must begin with https:// or http://"),
-            );
+            self.problem(node, format!("{key}.url {url:?} must begin with https:// or http://"));
         }
         Some(McpTransport::Remote {
             url,
@@ -345,13 +311,7 @@ impl Fields {
     }
 
     fn var(&mut self, name: String, value: &Node) -> Var {
-        let mut var = Var {
-            name,
-            description: String::new(),
-            default: None,
-            required: false,
-            secret: false,
-        };
+        let mut var = Var { name, description: String::new(), default: None, required: false, secret: false };
         match &value.kind {
             Kind::Scalar { .. } => var.default = quoted_or_text(value),
             Kind::Seq(_) => {

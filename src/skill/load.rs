@@ -20,9 +20,8 @@ use crate::{
 };
 
 /// Names that every container has by itself: `${HOME}` declares no secret.
-const GIVEN: [&str; 10] = [
-    "HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-];
+const GIVEN: [&str; 10] =
+    ["HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /// What came of reading a folder.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,16 +42,8 @@ impl Report {
     /// Every error of `--strict`: the errors, our own strict ones, then the reference validator's.
     #[must_use]
     pub fn strict(&self) -> Vec<Fault> {
-        let spec = self
-            .spec_errors
-            .iter()
-            .map(|message| Fault::new(SKILL_MD, shown(message)));
-        self.errors
-            .iter()
-            .chain(&self.strict_errors)
-            .cloned()
-            .chain(spec)
-            .collect()
+        let spec = self.spec_errors.iter().map(|message| Fault::new(SKILL_MD, shown(message)));
+        self.errors.iter().chain(&self.strict_errors).cloned().chain(spec).collect()
     }
 }
 
@@ -62,14 +53,8 @@ pub fn read(source: &Source, limits: Limits) -> Report {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     let folder = source.folder.as_deref();
-    let manifest = source
-        .manifest
-        .as_deref()
-        .map(|bytes| manifest::parse(bytes, limits.manifest));
-    let skill_md = source
-        .skill_md
-        .as_deref()
-        .map(|bytes| skill_md::parse(bytes, limits.manifest, folder));
+    let manifest = source.manifest.as_deref().map(|bytes| manifest::parse(bytes, limits.manifest));
+    let skill_md = source.skill_md.as_deref().map(|bytes| skill_md::parse(bytes, limits.manifest, folder));
     check::limits(source, limits, &mut errors);
     check::names(source, &mut warnings);
     let shape = match (&manifest, &skill_md) {
@@ -93,30 +78,15 @@ pub fn read(source: &Source, limits: Limits) -> Report {
     warnings.splice(0..0, std::mem::take(&mut draft.warnings));
     let lenient = std::mem::take(&mut draft.lenient);
     let spec = std::mem::take(&mut draft.spec_errors);
-    let skill = if errors.is_empty() {
-        build(draft, shape, &mut errors)
-    } else {
-        None
-    };
+    let skill = if errors.is_empty() { build(draft, shape, &mut errors) } else { None };
     finish(skill, errors, warnings, lenient, spec)
 }
 
 /// What the draft lists must be there and, for scripts, runnable.
 fn listed_files(draft: &mut Draft, source: &Source) {
-    draft.context = check::listed(
-        "Context file",
-        &draft.context,
-        source,
-        &mut draft.errors,
-        &mut draft.warnings,
-    );
-    draft.scripts = check::listed(
-        "Script",
-        &draft.scripts,
-        source,
-        &mut draft.errors,
-        &mut draft.warnings,
-    );
+    draft.context =
+        check::listed("Context file", &draft.context, source, &mut draft.errors, &mut draft.warnings);
+    draft.scripts = check::listed("Script", &draft.scripts, source, &mut draft.errors, &mut draft.warnings);
     check::scripts(&draft.scripts, source, &mut draft.errors);
     if !draft.env_vars.is_empty() && !source.files.contains_key(".env.example") {
         draft.lenient.push(
@@ -147,11 +117,7 @@ fn finish(
 ) -> Report {
     let strict_errors = cap(strict_errors);
     warnings.extend(strict_errors.iter().cloned());
-    warnings.extend(
-        spec_errors
-            .iter()
-            .map(|message| Fault::new(SKILL_MD, shown(message))),
-    );
+    warnings.extend(spec_errors.iter().map(|message| Fault::new(SKILL_MD, shown(message))));
     Report {
         skill: skill.filter(|_| errors.is_empty()),
         errors: cap(errors),
@@ -178,8 +144,7 @@ fn both(mut m: Draft, mut md: Draft) -> Draft {
     // What the manifest says need not be said twice.
     if m.description.is_some() {
         let missing = |f: &Fault| f.message == "Missing description";
-        md.lenient
-            .extend(md.errors.iter().filter(|f| missing(f)).cloned());
+        md.lenient.extend(md.errors.iter().filter(|f| missing(f)).cloned());
         md.errors.retain(|f| !missing(f));
     }
     disagreements(&mut m, &md);
@@ -207,11 +172,7 @@ fn disagreements(m: &mut Draft, md: &Draft) {
         m.errors.push(
             Fault::new(
                 SKILL_MD,
-                format!(
-                    "{MANIFEST} and {SKILL_MD} disagree: {what} is {:?} and {:?}",
-                    shown(a),
-                    shown(b)
-                ),
+                format!("{MANIFEST} and {SKILL_MD} disagree: {what} is {:?} and {:?}", shown(a), shown(b)),
             )
             .help("make both say the same"),
         );
@@ -222,10 +183,8 @@ fn disagreements(m: &mut Draft, md: &Draft) {
     {
         disagree("the id", id, name);
     }
-    if let (Some(a), Some(b)) = (
-        &m.version,
-        md.version.as_ref().filter(|_| md.version_text.is_some()),
-    ) && a != b
+    if let (Some(a), Some(b)) = (&m.version, md.version.as_ref().filter(|_| md.version_text.is_some()))
+        && a != b
     {
         disagree("the version", &a.to_string(), &b.to_string());
     }
@@ -249,15 +208,10 @@ fn identity(draft: &mut Draft, shape: Shape, folder: Option<&str>) {
             && let Some(folder) = folder
         {
             let version = draft.version.as_ref().map(Version::to_string);
-            draft
-                .errors
-                .extend(check::folder_fault(folder, &id, version.as_deref()));
+            draft.errors.extend(check::folder_fault(folder, &id, version.as_deref()));
         }
         if draft.dependencies.iter().any(|d| d.id.as_str() == id) {
-            draft.errors.push(Fault::new(
-                draft.file,
-                format!("{} depends on itself", shown(&id)),
-            ));
+            draft.errors.push(Fault::new(draft.file, format!("{} depends on itself", shown(&id))));
         }
     }
 }
@@ -271,12 +225,8 @@ fn printable(draft: &mut Draft) {
         let broken = key == "name" && text.contains('\n');
         if broken || text.chars().any(|c| bad(&c)) {
             draft.errors.push(
-                Fault::new(draft.file, format!("The {key} holds control characters")).help(
-                    format!(
-                        "it is {:?}",
-                        shown(&text.chars().take(80).collect::<String>())
-                    ),
-                ),
+                Fault::new(draft.file, format!("The {key} holds control characters"))
+                    .help(format!("it is {:?}", shown(&text.chars().take(80).collect::<String>()))),
             );
         }
     }
@@ -307,10 +257,7 @@ fn build(mut draft: Draft, shape: Shape, errors: &mut Vec<Fault>) -> Option<Skil
         if !names.insert(&server.name) {
             errors.push(Fault::new(
                 draft.file,
-                format!(
-                    "Two different MCP servers are named {:?}",
-                    shown(&server.name)
-                ),
+                format!("Two different MCP servers are named {:?}", shown(&server.name)),
             ));
         }
     }
@@ -349,12 +296,7 @@ fn dedup<T: PartialEq>(items: &mut Vec<T>) {
 /// Every secret that a skill declares (contract.md 2): `envVars`, `requires.env`, secret variables, and
 /// `${NAME}` of its MCP servers where that is no ordinary variable of its own.
 fn secrets(draft: &Draft) -> Vec<SecretName> {
-    let open: BTreeSet<&str> = draft
-        .vars
-        .iter()
-        .filter(|v| !v.secret)
-        .map(|v| v.name.as_str())
-        .collect();
+    let open: BTreeSet<&str> = draft.vars.iter().filter(|v| !v.secret).map(|v| v.name.as_str()).collect();
     let in_servers = draft
         .mcp_servers
         .iter()
@@ -364,11 +306,7 @@ fn secrets(draft: &Draft) -> Vec<SecretName> {
         })
         .flat_map(|value| placeholders(value))
         .filter(|name| !open.contains(name) && !GIVEN.contains(name) && !name.starts_with("SKEP_"));
-    let in_vars = draft
-        .vars
-        .iter()
-        .filter(|v| v.secret)
-        .map(|v| v.name.as_str());
+    let in_vars = draft.vars.iter().filter(|v| v.secret).map(|v| v.name.as_str());
     let named: BTreeSet<SecretName> = in_servers
         .chain(in_vars)
         .filter_map(|name| name.parse().ok())

@@ -69,19 +69,15 @@ fn require(draft: &mut Draft, object: &Map<String, Value>) {
             Some(_) => false,
         };
         if missing {
-            draft
-                .errors
-                .push(Fault::new(MANIFEST, format!("Missing {key}")));
+            draft.errors.push(Fault::new(MANIFEST, format!("Missing {key}")));
         }
     }
     if let Some(version) = draft.version_text.clone().filter(|v| !v.trim().is_empty()) {
         match Version::parse(&version) {
             Ok(v) => draft.version = Some(v),
             Err(e) => draft.errors.push(
-                Fault::new(MANIFEST, "Invalid version format (must be semver)").help(format!(
-                    "{:?}: {e}; write MAJOR.MINOR.PATCH",
-                    shown(&version)
-                )),
+                Fault::new(MANIFEST, "Invalid version format (must be semver)")
+                    .help(format!("{:?}: {e}; write MAJOR.MINOR.PATCH", shown(&version))),
             ),
         }
     }
@@ -101,9 +97,8 @@ fn read_key(draft: &mut Draft, fields: &mut Fields, key: &str, node: &Node) -> b
         "tags" => draft.tags = fields.texts(key, node),
         "envVars" => draft.env_vars = fields.env_names(key, node),
         "dependencies" => {
-            draft.dependencies = fields.parsed(key, node, |s| {
-                s.parse::<SkillRef>().map_err(|e| e.to_string())
-            });
+            draft.dependencies =
+                fields.parsed(key, node, |s| s.parse::<SkillRef>().map_err(|e| e.to_string()));
         }
         "systemPackages" => draft.system_packages = fields.parsed(key, node, package),
         "nodeVersion" => {
@@ -122,10 +117,7 @@ fn read_key(draft: &mut Draft, fields: &mut Fields, key: &str, node: &Node) -> b
 
 fn servers(draft: &mut Draft, fields: &mut Fields, node: &Node) {
     let Kind::Seq(items) = &node.kind else {
-        fields.problem(
-            node,
-            format!("mcpServers must be a list, not {}", node.type_name()),
-        );
+        fields.problem(node, format!("mcpServers must be a list, not {}", node.type_name()));
         return;
     };
     if !fields.fits("mcpServers", node) {
@@ -135,10 +127,7 @@ fn servers(draft: &mut Draft, fields: &mut Fields, node: &Node) {
         let key = format!("mcpServers[{i}]");
         if let Some(server) = fields.mcp_server(&key, item) {
             if draft.mcp_servers.iter().any(|s| s.name == server.name) {
-                fields.problem(
-                    item,
-                    format!("{key}: there is already a server named {:?}", server.name),
-                );
+                fields.problem(item, format!("{key}: there is already a server named {:?}", server.name));
             }
             draft.mcp_servers.push(server);
         }
@@ -183,35 +172,26 @@ fn package(text: &str) -> Result<String, String> {
 /// npm's way of writing ranges, as far as Cargo's rules have the same: `>=20.0.0`, `^20`, `20.x`,
 /// `>=18 <23`.
 pub(super) fn node_range(text: &str) -> Result<VersionReq, String> {
-    let joined =
-        text.split(',')
-            .flat_map(str::split_whitespace)
-            .fold(String::new(), |mut out, part| {
-                // `>= 20` is one comparator, `>=18 <23` are two.
-                let glued = out.ends_with(['>', '<', '=', '^', '~']);
-                if !out.is_empty() && !glued {
-                    out.push(',');
-                }
-                out.push_str(part);
-                out
-            });
+    let joined = text.split(',').flat_map(str::split_whitespace).fold(String::new(), |mut out, part| {
+        // `>= 20` is one comparator, `>=18 <23` are two.
+        let glued = out.ends_with(['>', '<', '=', '^', '~']);
+        if !out.is_empty() && !glued {
+            out.push(',');
+        }
+        out.push_str(part);
+        out
+    });
     VersionReq::parse(&joined).map_err(|e| {
-        format!(
-            "nodeVersion {text:?} is not a range of versions: {e}; write for example \">=20.0.0\""
-        )
+        format!("nodeVersion {text:?} is not a range of versions: {e}; write for example \">=20.0.0\"")
     })
 }
 
 /// The object in a manifest's bytes: size, encoding, syntax, no key twice.
 fn object(bytes: &[u8], limit: u64) -> Result<Map<String, Value>, Fault> {
     if bytes.len() as u64 > limit {
-        return Err(Fault::new(
-            MANIFEST,
-            format!("is larger than {limit} bytes"),
-        ));
+        return Err(Fault::new(MANIFEST, format!("is larger than {limit} bytes")));
     }
-    let text =
-        std::str::from_utf8(bytes).map_err(|e| not_utf8(MANIFEST, bytes, e.valid_up_to()))?;
+    let text = std::str::from_utf8(bytes).map_err(|e| not_utf8(MANIFEST, bytes, e.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str::<Strict>(text) {
         Ok(Strict(Value::Object(object))) => Ok(object),
@@ -220,10 +200,8 @@ fn object(bytes: &[u8], limit: u64) -> Result<Map<String, Value>, Fault> {
             let full = e.to_string();
             let place = format!(" at line {} column {}", e.line(), e.column());
             let reason = full.strip_suffix(&place).unwrap_or(&full);
-            Err(
-                Fault::new(MANIFEST, format!("Invalid JSON: {}", shown(reason)))
-                    .at(e.line().max(1), e.column().max(1)),
-            )
+            Err(Fault::new(MANIFEST, format!("Invalid JSON: {}", shown(reason)))
+                .at(e.line().max(1), e.column().max(1)))
         }
     }
 }
@@ -233,9 +211,7 @@ pub(super) fn not_utf8(file: &str, bytes: &[u8], valid: usize) -> Fault {
     let good = String::from_utf8_lossy(&bytes[..valid]);
     let line = good.matches('\n').count() + 1;
     let column = good.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    Fault::new(file, "is not UTF-8")
-        .at(line, column)
-        .help("save it as UTF-8")
+    Fault::new(file, "is not UTF-8").at(line, column).help("save it as UTF-8")
 }
 
 /// A JSON value in which no object has a key twice.

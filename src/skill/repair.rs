@@ -44,10 +44,7 @@ pub(super) fn quote_colons(block: &str, marked: bool) -> Option<(String, Vec<Rep
             continue;
         }
         let now = format!("{head}{}", quoted(joined));
-        repairs.push(Repair {
-            line: i + 1,
-            now: now.clone(),
-        });
+        repairs.push(Repair { line: i + 1, now: now.clone() });
         out.push(now);
         // The lines that were joined stay as empty ones, so that places in messages still hold.
         out.extend((0..below).map(|_| String::new()));
@@ -62,10 +59,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let rest = &line[start..];
     let colon = rest.find(':')?;
     let key = &rest[..colon];
-    let valid = !key.is_empty()
-        && key
-            .chars()
-            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    let valid = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
     let value = &rest[colon + 1..];
     let trimmed = value.trim_start_matches([' ', '\t']);
     if !valid || trimmed.len() == value.len() || trimmed.trim().is_empty() {
@@ -130,31 +124,20 @@ mod tests {
 
     #[test]
     fn a_value_with_an_unquoted_colon_is_quoted_and_shown() {
-        let (text, repairs) =
-            quote_colons("name: a\ndescription: Use when: \"now\" \\o/\n", false).unwrap();
-        assert_eq!(
-            text,
-            "name: a\ndescription: \"Use when: \\\"now\\\" \\\\o/\"\n"
-        );
+        let (text, repairs) = quote_colons("name: a\ndescription: Use when: \"now\" \\o/\n", false).unwrap();
+        assert_eq!(text, "name: a\ndescription: \"Use when: \\\"now\\\" \\\\o/\"\n");
         assert_eq!(repairs[0].line, 2);
     }
 
     #[test]
     fn lines_that_continue_a_value_are_joined_to_it() {
-        let (text, _) =
-            quote_colons("description: one\n  two: three\n  four\nname: a\n", false).unwrap();
+        let (text, _) = quote_colons("description: one\n  two: three\n  four\nname: a\n", false).unwrap();
         assert_eq!(text, "description: \"one two: three four\"\n\n\nname: a\n");
     }
 
     #[test]
     fn block_scalars_quoted_values_and_flow_are_left_alone() {
-        for same in [
-            "a: |\n  b: c: d\n",
-            "a: 'b: c'\n",
-            "a: [b: c]\n",
-            "a:\n  b: c\n",
-            "a: http://x\n",
-        ] {
+        for same in ["a: |\n  b: c: d\n", "a: 'b: c'\n", "a: [b: c]\n", "a:\n  b: c\n", "a: http://x\n"] {
             assert!(quote_colons(same, false).is_none(), "{same:?}");
         }
     }
@@ -170,11 +153,7 @@ mod tests {
             assert_eq!(quote_colons(from, true).unwrap().0, to);
         }
         assert!(quote_colons("a: **b**: c", false).is_none());
-        for same in [
-            "a: \"b: \\\" c: d\"",
-            "a: 'b'' c: d' # e: f",
-            "a: \"b: c\n  d: e\"",
-        ] {
+        for same in ["a: \"b: \\\" c: d\"", "a: 'b'' c: d' # e: f", "a: \"b: c\n  d: e\""] {
             assert!(quote_colons(same, true).is_none(), "{same}");
         }
     }

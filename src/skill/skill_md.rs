@@ -56,10 +56,7 @@ pub(super) fn parse(bytes: &[u8], limit: u64, folder: Option<&str>) -> Draft {
 
 fn read(draft: &mut Draft, bytes: &[u8], limit: u64, folder: Option<&str>) -> Result<(), Fault> {
     if bytes.len() as u64 > limit {
-        return Err(Fault::new(
-            SKILL_MD,
-            format!("is larger than {limit} bytes"),
-        ));
+        return Err(Fault::new(SKILL_MD, format!("is larger than {limit} bytes")));
     }
     let raw = std::str::from_utf8(bytes).map_err(|e| not_utf8(SKILL_MD, bytes, e.valid_up_to()))?;
     let folder = folder.map(folder_parts);
@@ -69,11 +66,7 @@ fn read(draft: &mut Draft, bytes: &[u8], limit: u64, folder: Option<&str>) -> Re
     let (block, body) = split(&text)?;
     let root = tree(draft, block)?;
     let Some(entries) = root.entries() else {
-        return Err(Fault::new(
-            SKILL_MD,
-            "The frontmatter must be a YAML map of keys and values",
-        )
-        .at(2, 1));
+        return Err(Fault::new(SKILL_MD, "The frontmatter must be a YAML map of keys and values").at(2, 1));
     };
     draft.body = Some(body.to_owned());
     let mut fields = Fields::new(SKILL_MD, false);
@@ -102,9 +95,7 @@ fn split(text: &str) -> Result<(&str, &str), Fault> {
         }
         at += line.len();
     }
-    Err(Fault::new(SKILL_MD, "The frontmatter is not closed")
-        .at(1, 1)
-        .help("end it with a line `---`"))
+    Err(Fault::new(SKILL_MD, "The frontmatter is not closed").at(1, 1).help("end it with a line `---`"))
 }
 
 /// The block as a tree, repaired where quoting a value is enough.
@@ -119,36 +110,20 @@ fn tree(draft: &mut Draft, block: &str) -> Result<Node, Fault> {
     });
     if let Some((root, repairs)) = repaired {
         for r in repairs {
-            let message = format!(
-                "A value with a colon needs quotes; read as: {}",
-                shown(&r.now)
-            );
-            draft.lenient.push(
-                Fault::new(SKILL_MD, message)
-                    .at(r.line + 1, 1)
-                    .help("put the value in quotes"),
-            );
+            let message = format!("A value with a colon needs quotes; read as: {}", shown(&r.now));
+            draft
+                .lenient
+                .push(Fault::new(SKILL_MD, message).at(r.line + 1, 1).help("put the value in quotes"));
         }
         return Ok(root);
     }
-    Err(
-        Fault::new(SKILL_MD, format!("Invalid YAML: {}", shown(&error.message)))
-            .at(error.line, error.column),
-    )
+    Err(Fault::new(SKILL_MD, format!("Invalid YAML: {}", shown(&error.message))).at(error.line, error.column))
 }
 
 fn standard_keys(draft: &mut Draft, root: &Node) {
-    draft.name = root
-        .get("name")
-        .and_then(Node::text)
-        .map(|s| printable(s, false))
-        .filter(|s| !s.is_empty());
+    draft.name = root.get("name").and_then(Node::text).map(|s| printable(s, false)).filter(|s| !s.is_empty());
     match root.get("description") {
-        Some(node) => match node
-            .text()
-            .map(|s| printable(s, true))
-            .filter(|s| !s.is_empty())
-        {
+        Some(node) => match node.text().map(|s| printable(s, true)).filter(|s| !s.is_empty()) {
             Some(text) => draft.description = Some(text),
             None => draft.errors.push(
                 Fault::new(SKILL_MD, "Missing description")
@@ -157,8 +132,7 @@ fn standard_keys(draft: &mut Draft, root: &Node) {
             ),
         },
         None => draft.errors.push(
-            Fault::new(SKILL_MD, "Missing description")
-                .help("add `description: …` to the frontmatter"),
+            Fault::new(SKILL_MD, "Missing description").help("add `description: …` to the frontmatter"),
         ),
     }
 }
@@ -166,10 +140,7 @@ fn standard_keys(draft: &mut Draft, root: &Node) {
 /// Trimmed, with blanks for control characters.
 fn printable(text: &str, lines: bool) -> String {
     let text = text.trim();
-    text.replace(
-        |c: char| c.is_control() && !(lines && matches!(c, '\n' | '\t')),
-        " ",
-    )
+    text.replace(|c: char| c.is_control() && !(lines && matches!(c, '\n' | '\t')), " ")
 }
 
 /// Under `metadata` the format allows only strings, so a list or a map may stand there as JSON.
@@ -235,10 +206,7 @@ fn our_key(draft: &mut Draft, fields: &mut Fields, key: &str, node: &Node) {
         }
         "trigger_config" | "conditional_next_skills" => match node.entries() {
             Some(_) => keep(draft, node.to_json()),
-            None => fields.problem(
-                node,
-                format!("{key} must be a map, not {}", node.type_name()),
-            ),
+            None => fields.problem(node, format!("{key} must be a map, not {}", node.type_name())),
         },
         "nodeVersion" => match node.text().map(super::manifest::node_range) {
             Some(Ok(range)) => draft.node_version = Some(range),
@@ -250,17 +218,12 @@ fn our_key(draft: &mut Draft, fields: &mut Fields, key: &str, node: &Node) {
 }
 
 fn skill_refs(fields: &mut Fields, key: &str, node: &Node) -> Vec<SkillRef> {
-    fields.parsed(key, node, |s| {
-        s.parse::<SkillRef>().map_err(|e| e.to_string())
-    })
+    fields.parsed(key, node, |s| s.parse::<SkillRef>().map_err(|e| e.to_string()))
 }
 
 fn requires(draft: &mut Draft, fields: &mut Fields, node: &Node) {
     let Some(entries) = node.entries() else {
-        fields.problem(
-            node,
-            format!("requires must be a map, not {}", node.type_name()),
-        );
+        fields.problem(node, format!("requires must be a map, not {}", node.type_name()));
         return;
     };
     for (key, value) in entries.iter().filter(|(_, v)| !v.is_null()) {
@@ -290,10 +253,7 @@ fn lenient_version(fields: &mut Fields, node: &Node, text: &str) -> Option<Versi
         return Some(version);
     }
     let bare = trimmed.strip_prefix(['v', 'V']).unwrap_or(trimmed);
-    let padded = format!(
-        "{bare}{}",
-        ".0".repeat(2_usize.saturating_sub(bare.matches('.').count()))
-    );
+    let padded = format!("{bare}{}", ".0".repeat(2_usize.saturating_sub(bare.matches('.').count())));
     match Version::parse(&padded) {
         Ok(version) => {
             fields.problem(
@@ -303,10 +263,7 @@ fn lenient_version(fields: &mut Fields, node: &Node, text: &str) -> Option<Versi
             Some(version)
         }
         Err(_) => {
-            fields.problem(
-                node,
-                format!("Invalid version format (must be semver): {text:?} is passed over"),
-            );
+            fields.problem(node, format!("Invalid version format (must be semver): {text:?} is passed over"));
             None
         }
     }
@@ -352,17 +309,11 @@ fn identity(draft: &mut Draft, folder: Option<(&str, Option<&str>)>) {
     {
         draft.lenient.push(Fault::new(
             SKILL_MD,
-            format!(
-                "The name {:?} is not the id; the id is {}",
-                shown(name),
-                shown(id)
-            ),
+            format!("The name {:?} is not the id; the id is {}", shown(name), shown(id)),
         ));
     }
     if draft.name.is_none() && draft.id.is_none() {
-        draft
-            .errors
-            .push(Fault::new(SKILL_MD, "Missing name").help("add `name: …` to the frontmatter"));
+        draft.errors.push(Fault::new(SKILL_MD, "Missing name").help("add `name: …` to the frontmatter"));
     }
     if let Some((_, Some(version))) = folder {
         match (Version::parse(version), &draft.version) {

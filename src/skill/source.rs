@@ -71,8 +71,7 @@ impl Source {
             SKILL_MD => self.skill_md = Some(bytes.to_vec()),
             _ => {}
         }
-        self.files
-            .insert(path.to_owned(), FileInfo::of(bytes, executable));
+        self.files.insert(path.to_owned(), FileInfo::of(bytes, executable));
     }
 
     /// The same, in a folder of that name.
@@ -98,11 +97,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            files: 2_000,
-            bytes: 64 << 20,
-            file: 16 << 20,
-            manifest: 1 << 20,
-        }
+        Self { files: 2_000, bytes: 64 << 20, file: 16 << 20, manifest: 1 << 20 }
     }
 }

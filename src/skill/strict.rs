@@ -5,14 +5,7 @@
 
 use super::yaml::{Document, Kind, Node, Oddity, document};
 
-const ALLOWED: [&str; 6] = [
-    "allowed-tools",
-    "compatibility",
-    "description",
-    "license",
-    "metadata",
-    "name",
-];
+const ALLOWED: [&str; 6] = ["allowed-tools", "compatibility", "description", "license", "metadata", "name"];
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
@@ -88,9 +81,7 @@ fn outside_of_subset(doc: &Document) -> Option<String> {
             Oddity::Tab => "found character '\\t' that cannot start any token",
             Oddity::Tag => "Found disallowed tag tokens (do not specify types in markup)",
         };
-        return Some(format!(
-            "While scanning line {line}, column {column}: {found}"
-        ));
+        return Some(format!("While scanning line {line}, column {column}: {found}"));
     }
     if let Some(e) = &doc.duplicate {
         let key = e.message.trim_start_matches("duplicate key ");
@@ -109,11 +100,8 @@ fn outside_of_subset(doc: &Document) -> Option<String> {
 }
 
 fn unexpected(entries: &[(String, Node)], errors: &mut Vec<String>) {
-    let mut extra: Vec<&str> = entries
-        .iter()
-        .map(|(key, _)| key.as_str())
-        .filter(|key| !ALLOWED.contains(key))
-        .collect();
+    let mut extra: Vec<&str> =
+        entries.iter().map(|(key, _)| key.as_str()).filter(|key| !ALLOWED.contains(key)).collect();
     if extra.is_empty() {
         return;
     }
@@ -129,9 +117,7 @@ fn unexpected(entries: &[(String, Node)], errors: &mut Vec<String>) {
 fn too_long(what: &str, text: &str, max: usize, errors: &mut Vec<String>) {
     let length = text.chars().count();
     if length > max {
-        errors.push(format!(
-            "{what} exceeds {max} character limit ({length} chars)"
-        ));
+        errors.push(format!("{what} exceeds {max} character limit ({length} chars)"));
     }
 }
 
@@ -158,8 +144,6 @@ fn name_errors(node: &Node, folder: Option<&str>, errors: &mut Vec<String>) {
     if let Some(folder) = folder
         && folder != name
     {
-        errors.push(format!(
-            "Directory name '{folder}' must match skill name '{name}'"
-        ));
+        errors.push(format!("Directory name '{folder}' must match skill name '{name}'"));
     }
 }

@@ -40,11 +40,7 @@ pub fn unavailable(
     binary: impl Fn(&str) -> bool,
 ) -> BTreeMap<SkillId, Vec<String>> {
     let lacks = |n: &Needs| n.env.iter().any(|e| !env(e)) || n.binaries.iter().any(|b| !binary(b));
-    let mut marked: BTreeSet<&SkillId> = needs
-        .iter()
-        .filter(|(_, n)| lacks(n))
-        .map(|(id, _)| id)
-        .collect();
+    let mut marked: BTreeSet<&SkillId> = needs.iter().filter(|(_, n)| lacks(n)).map(|(id, _)| id).collect();
     // Each round marks the skills that need an absent or marked one, until a round marks nothing new.
     loop {
         let before = marked.len();
@@ -61,16 +57,10 @@ pub fn unavailable(
     let reasons = |n: &Needs| {
         let env = n.env.iter().filter(|e| !env(e)).map(|e| format!("env:{e}"));
         let programs = n.binaries.iter().filter(|b| !binary(b));
-        let skills = n
-            .skills
-            .iter()
-            .filter(|s| !needs.contains_key(*s) || marked.contains(s));
+        let skills = n.skills.iter().filter(|s| !needs.contains_key(*s) || marked.contains(s));
         env.chain(programs.map(|b| format!("binary:{b}")))
             .chain(skills.map(|s| format!("skill:{s}")))
             .collect()
     };
-    marked
-        .iter()
-        .filter_map(|id| Some(((*id).clone(), reasons(needs.get(*id)?))))
-        .collect()
+    marked.iter().filter_map(|id| Some(((*id).clone(), reasons(needs.get(*id)?)))).collect()
 }

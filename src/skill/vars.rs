@@ -56,16 +56,10 @@ pub fn resolve(
         let from_files = files
             .iter()
             .find_map(|file| as_text(file.as_ref()?.get(&var.name)?))
-            .map(|value| Found {
-                value,
-                secret: false,
-            });
+            .map(|value| Found { value, secret: false });
         let found = from_files.or_else(|| env(&var.name)).or_else(|| {
             let usable = |d: &String| !(var.required && d.is_empty());
-            var.default.clone().filter(usable).map(|value| Found {
-                value,
-                secret: false,
-            })
+            var.default.clone().filter(usable).map(|value| Found { value, secret: false })
         });
         match found {
             Some(mut found) => {
@@ -95,17 +89,11 @@ pub fn substitute(content: &str, values: &BTreeMap<String, Found>, mask: bool) -
     let mut rest = content;
     while let Some(at) = rest.find("{{") {
         let inner = &rest[at + 2..];
-        let found = inner
-            .find("}}")
-            .and_then(|end| values.get(&inner[..end]).map(|found| (end, found)));
+        let found = inner.find("}}").and_then(|end| values.get(&inner[..end]).map(|found| (end, found)));
         match found {
             Some((end, found)) => {
                 out.push_str(&rest[..at]);
-                out.push_str(if mask && found.secret {
-                    MASK
-                } else {
-                    &found.value
-                });
+                out.push_str(if mask && found.secret { MASK } else { &found.value });
                 rest = &inner[end + 2..];
             }
             None => {
@@ -131,29 +119,19 @@ pub fn expand(
     while let Some(at) = rest.find("${") {
         out.push_str(&rest[..at]);
         let inner = &rest[at + 2..];
-        let name = inner
-            .find('}')
-            .map(|end| &inner[..end])
-            .filter(|n| n.parse::<crate::ids::SecretName>().is_ok());
+        let name =
+            inner.find('}').map(|end| &inner[..end]).filter(|n| n.parse::<crate::ids::SecretName>().is_ok());
         let Some(name) = name else {
             out.push_str("${");
             rest = inner;
             continue;
         };
-        match values
-            .get(name)
-            .map(|f| f.value.clone())
-            .or_else(|| env(name))
-        {
+        match values.get(name).map(|f| f.value.clone()).or_else(|| env(name)) {
             Some(value) => out.push_str(&value),
             None => missing.push(name.to_owned()),
         }
         rest = &inner[name.len() + 1..];
     }
     out.push_str(rest);
-    if missing.is_empty() {
-        Ok(out)
-    } else {
-        Err(missing)
-    }
+    if missing.is_empty() { Ok(out) } else { Err(missing) }
 }

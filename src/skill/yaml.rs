@@ -104,29 +104,16 @@ pub(super) fn document(text: &str, first_line: usize) -> Result<Document, YamlEr
     }
     builder.note_tabs();
     let root = builder.root.unwrap_or(Node {
-        kind: Kind::Scalar {
-            text: String::new(),
-            plain: true,
-        },
+        kind: Kind::Scalar { text: String::new(), plain: true },
         line: first_line,
         column: 1,
     });
-    Ok(Document {
-        root,
-        oddity: builder.oddity,
-        duplicate: builder.duplicate,
-        uneven: builder.uneven,
-    })
+    Ok(Document { root, oddity: builder.oddity, duplicate: builder.duplicate, uneven: builder.uneven })
 }
 
 enum Open {
     Seq(Vec<Node>),
-    Map {
-        entries: Vec<(String, Node)>,
-        seen: BTreeSet<String>,
-        key: Option<String>,
-        block: bool,
-    },
+    Map { entries: Vec<(String, Node)>, seen: BTreeSet<String>, key: Option<String>, block: bool },
 }
 
 struct Frame {
@@ -169,19 +156,12 @@ impl<'a> Builder<'a> {
     }
 
     fn place(&self, span: Span) -> (usize, usize) {
-        (
-            span.start.line().max(1) + self.first_line - 1,
-            span.start.col() + 1,
-        )
+        (span.start.line().max(1) + self.first_line - 1, span.start.col() + 1)
     }
 
     fn error(&self, span: Span, message: impl Into<String>) -> YamlError {
         let (line, column) = self.place(span);
-        YamlError {
-            message: message.into(),
-            line,
-            column,
-        }
+        YamlError { message: message.into(), line, column }
     }
 
     fn odd(&mut self, what: Oddity, span: Span) {
@@ -195,11 +175,7 @@ impl<'a> Builder<'a> {
                 self.properties(anchor, tag.is_some(), None, span);
                 let plain = style == ScalarStyle::Plain;
                 // The parser writes `~` for a value that is not there.
-                let text = if plain && span.is_empty() {
-                    String::new()
-                } else {
-                    text.into_owned()
-                };
+                let text = if plain && span.is_empty() { String::new() } else { text.into_owned() };
                 if !plain {
                     self.opaque.extend(span.byte_range());
                 }
@@ -274,12 +250,7 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, open: Open, anchor: usize, span: Span) {
         let (line, column) = self.place(span);
-        self.stack.push(Frame {
-            open,
-            anchor,
-            line,
-            column,
-        });
+        self.stack.push(Frame { open, anchor, line, column });
     }
 
     fn close(&mut self, span: Span) -> Result<(), YamlError> {
@@ -295,19 +266,12 @@ impl<'a> Builder<'a> {
                 Kind::Map(entries)
             }
         };
-        let node = Node {
-            kind,
-            line: frame.line,
-            column: frame.column,
-        };
+        let node = Node { kind, line: frame.line, column: frame.column };
         self.add(node, frame.anchor, span)
     }
 
     fn note_uneven(&mut self, entries: &[(String, Node)]) {
-        let mut maps = entries
-            .iter()
-            .map(|(_, n)| n)
-            .filter(|n| matches!(n.kind, Kind::Map(_)));
+        let mut maps = entries.iter().map(|(_, n)| n).filter(|n| matches!(n.kind, Kind::Map(_)));
         if let Some(first) = maps.next()
             && let Some(other) = maps.find(|n| n.column != first.column)
         {
@@ -337,9 +301,7 @@ impl<'a> Builder<'a> {
         };
         match &mut frame.open {
             Open::Seq(items) => items.push(node),
-            Open::Map {
-                entries, seen, key, ..
-            } => match key.take() {
+            Open::Map { entries, seen, key, .. } => match key.take() {
                 Some(k) => entries.push((k, node)),
                 None => {
                     let Kind::Scalar { text, .. } = node.kind else {
@@ -367,10 +329,9 @@ impl Node {
         match &self.kind {
             Kind::Scalar { text, .. } => (1, text.len()),
             Kind::Seq(items) => items.iter().map(Self::weight).fold((1, 0), sum),
-            Kind::Map(entries) => entries
-                .iter()
-                .map(|(k, v)| sum((0, k.len()), v.weight()))
-                .fold((1, 0), sum),
+            Kind::Map(entries) => {
+                entries.iter().map(|(k, v)| sum((0, k.len()), v.weight())).fold((1, 0), sum)
+            }
         }
     }
 
@@ -383,17 +344,9 @@ impl Node {
             Value::Number(n) => scalar(n.to_string(), true),
             Value::String(s) => scalar(s.clone(), false),
             Value::Array(a) => Kind::Seq(a.iter().map(Self::from_json).collect()),
-            Value::Object(o) => Kind::Map(
-                o.iter()
-                    .map(|(k, v)| (k.clone(), Self::from_json(v)))
-                    .collect(),
-            ),
+            Value::Object(o) => Kind::Map(o.iter().map(|(k, v)| (k.clone(), Self::from_json(v))).collect()),
         };
-        Self {
-            kind,
-            line: 0,
-            column: 0,
-        }
+        Self { kind, line: 0, column: 0 }
     }
 
     /// The same as JSON: plain `null`, booleans and numbers that survive unchanged become typed,
@@ -411,12 +364,9 @@ impl Node {
                 },
             },
             Kind::Seq(items) => Value::Array(items.iter().map(Self::to_json).collect()),
-            Kind::Map(entries) => Value::Object(
-                entries
-                    .iter()
-                    .map(|(k, v)| (k.clone(), v.to_json()))
-                    .collect(),
-            ),
+            Kind::Map(entries) => {
+                Value::Object(entries.iter().map(|(k, v)| (k.clone(), v.to_json())).collect())
+            }
         }
     }
 
@@ -463,9 +413,6 @@ impl Node {
 
     /// The value of a key of a mapping.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
-        self.entries()?
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v)
+        self.entries()?.iter().find(|(k, _)| k == key).map(|(_, v)| v)
     }
 }

@@ -1,4 +1,9 @@
 //! Tests that need a real container engine.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
 mod bare;
+mod engine;
 mod init;
+mod network;
+mod packages;
+mod support;

@@ -21,32 +21,17 @@ fn the_example_of_the_contract_is_understood_whole() {
     let writer = &config.agents["writer"];
     assert_eq!(writer.memory, 512 << 20);
     assert_eq!(writer.skills.len(), 3);
-    assert_eq!(
-        writer.secrets.as_ref().unwrap()[0].as_str(),
-        "TWITTER_API_KEY"
-    );
+    assert_eq!(writer.secrets.as_ref().unwrap()[0].as_str(), "TWITTER_API_KEY");
     assert_eq!(writer.command.as_ref().unwrap()[2], "{instructions}");
     assert_eq!(writer.env["LOG_LEVEL"], "info");
     assert_eq!(writer.soul, Some(PathBuf::from("souls/writer.md")));
-    let told: Vec<_> = warnings
-        .iter()
-        .map(|w| w.message.split(' ').next().unwrap())
-        .collect();
-    assert_eq!(
-        told,
-        [
-            "agents.writer.jobs",
-            "runs",
-            "notify",
-            "tools",
-            "preflight",
-            "model"
-        ]
+    let told: Vec<_> = warnings.iter().map(|w| w.message.split(' ').next().unwrap()).collect();
+    assert_eq!(told, ["agents.writer.jobs", "runs", "notify", "tools", "preflight", "model"]);
+    assert!(
+        warnings
+            .iter()
+            .all(|w| { w.message.ends_with("is not supported by this version yet: it has no effect") })
     );
-    assert!(warnings.iter().all(|w| {
-        w.message
-            .ends_with("is not supported by this version yet: it has no effect")
-    }));
     assert_eq!(warnings[0].help.as_deref(), Some("these jobs will not run"));
 }
 
@@ -110,17 +95,8 @@ fn every_other_value_of_every_key_is_understood() {
     assert_eq!(config.timezone.as_deref(), Some("Europe/Berlin"));
     assert_eq!(config.api.listen, None);
     assert_eq!(config.api.allowed_hosts[0], "hive.example.com");
-    assert_eq!(
-        config.registry.sources,
-        [PathBuf::from("skills"), PathBuf::from("/srv/skills")]
-    );
-    assert_eq!(
-        (
-            config.registry.limits.files,
-            config.registry.limits.manifest
-        ),
-        (10, 1000)
-    );
+    assert_eq!(config.registry.sources, [PathBuf::from("skills"), PathBuf::from("/srv/skills")]);
+    assert_eq!((config.registry.limits.files, config.registry.limits.manifest), (10, 1000));
     let (a, b) = (&config.agents["a"], &config.agents["b"]);
     assert_eq!(a.workspace, Workspace::Path("work/a".into()));
     assert_eq!(a.env.values().collect::<Vec<_>>(), ["1", "3", "/bin"]);
@@ -136,10 +112,6 @@ fn every_other_value_of_every_key_is_understood() {
 fn the_reference_names_every_key() {
     let text = keys::reference();
     for (_, section) in keys::SECTIONS {
-        assert!(
-            section
-                .iter()
-                .all(|k| text.contains(&format!("| `{}` |", k.name)))
-        );
+        assert!(section.iter().all(|k| text.contains(&format!("| `{}` |", k.name))));
     }
 }

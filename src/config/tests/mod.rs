@@ -65,9 +65,7 @@ parameters = ["teamId", "slug"]
 "#;
 
 fn faults(text: &str) -> Vec<Fault> {
-    parse(text, "skep.toml")
-        .map(|(config, _)| config)
-        .unwrap_err()
+    parse(text, "skep.toml").map(|(config, _)| config).unwrap_err()
 }
 
 /// The one fault of a text: line, column, message, help.
@@ -75,12 +73,7 @@ fn only(text: &str) -> (usize, usize, String, String) {
     let mut all = faults(text);
     assert_eq!(all.len(), 1, "{text}\n{all:#?}");
     let f = all.remove(0);
-    (
-        f.line.unwrap(),
-        f.column.unwrap(),
-        f.message,
-        f.help.unwrap_or_default(),
-    )
+    (f.line.unwrap(), f.column.unwrap(), f.message, f.help.unwrap_or_default())
 }
 
 fn warnings(text: &str) -> Vec<String> {

@@ -10,10 +10,7 @@ fn a_wrong_type_is_told_for_every_known_key() {
             let text = format!("{header}\n{} = 1979-05-27\n", key.name);
             let (line, column, message, help) = only(&text);
             assert_eq!((line, column), (2, key.name.len() + 4), "{text}");
-            assert!(
-                message.contains(key.name) && message.ends_with("not a date or time"),
-                "{message}"
-            );
+            assert!(message.contains(key.name) && message.ends_with("not a date or time"), "{message}");
             assert!(!help.is_empty());
         }
     }

@@ -119,10 +119,7 @@ fn a_text_of_brackets_or_a_line_of_mistakes_is_refused_in_good_time() {
     let mixed: String = (0..30_000).map(|n| format!("k{n} = 0\nz{n} =\n")).collect();
     assert_eq!(faults(&mixed).len(), 60_000);
     let many: String = (0..40_000).map(|n| format!("k{n}=0,")).collect();
-    assert_eq!(
-        faults(&format!("hive={{{}}}", many.trim_end_matches(','))).len(),
-        40_000
-    );
+    assert_eq!(faults(&format!("hive={{{}}}", many.trim_end_matches(','))).len(), 40_000);
 }
 
 fn all_places_are_in(text: &str) -> Result<(), TestCaseError> {
@@ -138,10 +135,7 @@ fn all_places_are_in(text: &str) -> Result<(), TestCaseError> {
     for fault in &found {
         let (line, column) = (fault.line.unwrap(), fault.column.unwrap());
         prop_assert!(line >= 1 && line <= lines.len(), "{fault}");
-        prop_assert!(
-            column >= 1 && column <= lines[line - 1].chars().count() + 1,
-            "{fault}"
-        );
+        prop_assert!(column >= 1 && column <= lines[line - 1].chars().count() + 1, "{fault}");
     }
     drop(render(&found, text, true));
     Ok(())

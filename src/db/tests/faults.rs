@@ -32,9 +32,7 @@ fn a_corrupt_file_is_refused_with_a_remedy_and_left_as_it_is() {
 async fn a_page_that_was_overwritten_is_found_at_the_start() {
     let (dir, db) = fresh();
     for n in 0..200 {
-        put(&db, version(&format!("s{n}"), "1.0.0", 1))
-            .await
-            .unwrap();
+        put(&db, version(&format!("s{n}"), "1.0.0", 1)).await.unwrap();
     }
     drop(db);
     let path = dir.path().join("skep.db");
@@ -42,10 +40,7 @@ async fn a_page_that_was_overwritten_is_found_at_the_start() {
     let page = bytes.len() / 4096 / 2 * 4096;
     bytes[page..page + 4096].fill(0xa5);
     fs::write(&path, bytes).unwrap();
-    assert!(matches!(
-        Db::open(&path).unwrap_err().fault,
-        DbFault::Damaged(_)
-    ));
+    assert!(matches!(Db::open(&path).unwrap_err().fault, DbFault::Damaged(_)));
 }
 
 #[tokio::test]
@@ -53,21 +48,12 @@ async fn a_newer_schema_is_refused_naming_both_and_a_foreign_file_is_not_touched
     let (dir, db) = fresh();
     drop(db);
     let path = dir.path().join("skep.db");
-    rusqlite::Connection::open(&path)
-        .unwrap()
-        .pragma_update(None, "user_version", 99)
-        .unwrap();
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let told = Db::open(&path).unwrap_err().to_string();
     let known = schema::STEPS.len();
-    assert!(
-        told.contains("schema 99") && told.contains(&format!("up to {known}")),
-        "{told}"
-    );
+    assert!(told.contains("schema 99") && told.contains(&format!("up to {known}")), "{told}");
     let foreign = dir.path().join("foreign.db");
-    rusqlite::Connection::open(&foreign)
-        .unwrap()
-        .execute_batch("CREATE TABLE theirs (x)")
-        .unwrap();
+    rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
     assert_eq!(Db::open(&foreign).unwrap_err().fault, DbFault::NotOurs);
 }
 
@@ -80,35 +66,18 @@ async fn an_older_schema_is_copied_and_migrated_whole_or_not_at_all() {
     let mut conn = rusqlite::Connection::open(&path).unwrap();
     let old = schema::STEPS.len();
     let mut steps = schema::STEPS.to_vec();
-    steps.extend([
-        "CREATE TABLE later (x) STRICT",
-        "ALTER TABLE meta ADD COLUMN note TEXT",
-    ]);
-    assert!(
-        schema::migrate(&mut conn, &path, &steps).is_err(),
-        "a column without a type is no STRICT table"
-    );
-    let left: i64 = conn
-        .pragma_query_value(None, "user_version", |r| r.get(0))
-        .unwrap();
+    steps.extend(["CREATE TABLE later (x) STRICT", "ALTER TABLE meta ADD COLUMN note TEXT"]);
+    assert!(schema::migrate(&mut conn, &path, &steps).is_err(), "a column without a type is no STRICT table");
+    let left: i64 = conn.pragma_query_value(None, "user_version", |r| r.get(0)).unwrap();
     assert_eq!(left, old as i64);
     steps[old] = "CREATE TABLE later (x TEXT) STRICT";
     schema::migrate(&mut conn, &path, &steps).unwrap();
-    conn.execute("INSERT INTO later (x) VALUES ('y')", [])
-        .unwrap();
-    let kept: String = conn
-        .query_row(
-            "SELECT value FROM meta WHERE note IS NULL AND key = 'k'",
-            [],
-            |r| r.get(0),
-        )
-        .unwrap();
+    conn.execute("INSERT INTO later (x) VALUES ('y')", []).unwrap();
+    let kept: String =
+        conn.query_row("SELECT value FROM meta WHERE note IS NULL AND key = 'k'", [], |r| r.get(0)).unwrap();
     assert_eq!(kept, "v");
     let copy = Db::open(&dir.path().join(format!("skep.db.v{old}.bak"))).unwrap();
-    assert_eq!(
-        copy.read(|c| meta::get(c, "k")).await.unwrap().as_deref(),
-        Some("v")
-    );
+    assert_eq!(copy.read(|c| meta::get(c, "k")).await.unwrap().as_deref(), Some("v"));
 }
 
 /// A small file system of its own where the tests may mount one (as root).
@@ -119,17 +88,11 @@ impl Tmpfs {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path();
         let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("tmpfs", at, "tmpfs", flags, c"size=1m,mode=700")
-            .ok()
-            .map(|()| Self(dir))
+        rustix::mount::mount("tmpfs", at, "tmpfs", flags, c"size=1m,mode=700").ok().map(|()| Self(dir))
     }
 
     fn set_read_only(&self, on: bool) {
-        let flags = if on {
-            rustix::mount::MountFlags::RDONLY
-        } else {
-            rustix::mount::MountFlags::empty()
-        };
+        let flags = if on { rustix::mount::MountFlags::RDONLY } else { rustix::mount::MountFlags::empty() };
         rustix::mount::mount_remount(self.0.path(), flags, c"size=1m,mode=700").unwrap();
     }
 }
@@ -169,11 +132,9 @@ async fn a_full_disk_is_told_loses_nothing_and_is_got_over() {
     let limit = |pages: u32| {
         let db = db.clone();
         async move {
-            db.write(move |tx| {
-                Ok::<_, DbError>(tx.pragma_update(None, "max_page_count", pages)?)
-            })
-            .await
-            .unwrap();
+            db.write(move |tx| Ok::<_, DbError>(tx.pragma_update(None, "max_page_count", pages)?))
+                .await
+                .unwrap();
         }
     };
     if tmpfs.is_none() {
@@ -187,9 +148,7 @@ async fn a_full_disk_is_told_loses_nothing_and_is_got_over() {
     } else {
         limit(1 << 20).await;
     }
-    db.write(|tx| meta::set(tx, "after", "there is space again"))
-        .await
-        .unwrap();
+    db.write(|tx| meta::set(tx, "after", "there is space again")).await.unwrap();
     let intact = db
         .read(move |c| {
             for key in &written {
@@ -226,11 +185,7 @@ async fn a_read_only_database_is_told_and_works_again_when_it_is_writable() {
     assert_eq!(told.fault, DbFault::ReadOnly);
     assert!(told.to_string().contains("make it writable"), "{told}");
     tmpfs.set_read_only(false);
-    Db::open(&path)
-        .unwrap()
-        .write(|tx| meta::set(tx, "k", "v"))
-        .await
-        .unwrap();
+    Db::open(&path).unwrap().write(|tx| meta::set(tx, "k", "v")).await.unwrap();
 }
 
 /// Hazard 18: whatever was acknowledged before `kill -9` is there, and the file is whole.
@@ -240,12 +195,7 @@ fn a_writer_that_is_killed_loses_nothing_that_it_acknowledged() {
     let mut acknowledged = 0_u64;
     for round in 0..20 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "db::tests::faults::the_writer_that_is_killed",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["--exact", "db::tests::faults::the_writer_that_is_killed", "--ignored", "--nocapture"])
             .current_dir(dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -253,10 +203,7 @@ fn a_writer_that_is_killed_loses_nothing_that_it_acknowledged() {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut last = acknowledged;
-        let acknowledgement = |line: String| {
-            line.strip_prefix("acknowledged ")
-                .and_then(|n| n.parse().ok())
-        };
+        let acknowledgement = |line: String| line.strip_prefix("acknowledged ").and_then(|n| n.parse().ok());
         for line in lines.by_ref().map_while(Result::ok) {
             last = acknowledgement(line).unwrap_or(last);
             if last >= acknowledged + 3 + round {
@@ -272,25 +219,14 @@ fn a_writer_that_is_killed_loses_nothing_that_it_acknowledged() {
         assert!(last > acknowledged, "the writer wrote nothing");
         acknowledged = last;
         let conn = connect(&dir.path().join("skep.db")).unwrap();
-        let whole: String = conn
-            .query_row("PRAGMA integrity_check", [], |r| r.get(0))
-            .unwrap();
+        let whole: String = conn.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
         let (versions, events): (u64, u64) = (
-            conn.query_row("SELECT count(*) FROM skill_version", [], |r| {
-                r.get::<_, u32>(0)
-            })
-            .unwrap()
-            .into(),
-            conn.query_row("SELECT count(*) FROM event", [], |r| r.get::<_, u32>(0))
-                .unwrap()
-                .into(),
+            conn.query_row("SELECT count(*) FROM skill_version", [], |r| r.get::<_, u32>(0)).unwrap().into(),
+            conn.query_row("SELECT count(*) FROM event", [], |r| r.get::<_, u32>(0)).unwrap().into(),
         );
         assert_eq!(whole, "ok");
         assert_eq!(versions, events, "a registration and its event are one");
-        assert!(
-            versions >= acknowledged,
-            "{acknowledged} were acknowledged, {versions} are there"
-        );
+        assert!(versions >= acknowledged, "{acknowledged} were acknowledged, {versions} are there");
         acknowledged = versions;
     }
 }

@@ -39,12 +39,7 @@ impl Place {
     }
 
     fn copy_as(&self, origin: Origin, limits: SkillLimits) -> Result<Staged, CopyError> {
-        copy(
-            self.dir.path(),
-            Path::new("s"),
-            &Policy { origin, limits },
-            &self.dir.path().join("staging"),
-        )
+        copy(self.dir.path(), Path::new("s"), &Policy { origin, limits }, &self.dir.path().join("staging"))
     }
 
     fn copy(&self, origin: Origin) -> Result<Staged, CopyError> {
@@ -54,12 +49,7 @@ impl Place {
     /// The printed faults of an agent's folder, which must leave nothing in staging.
     fn faults(&self, origin: Origin) -> Vec<String> {
         let error = self.copy(origin).expect_err("it was taken");
-        assert_eq!(
-            fs::read_dir(self.dir.path().join("staging"))
-                .unwrap()
-                .count(),
-            0
-        );
+        assert_eq!(fs::read_dir(self.dir.path().join("staging")).unwrap().count(), 0);
         match error {
             CopyError::Rejected { faults, .. } => faults.iter().map(ToString::to_string).collect(),
             other => panic!("{other}"),
@@ -71,11 +61,7 @@ impl Place {
 fn a_plain_folder_is_copied_with_its_executable_bits_and_nothing_else() {
     let place = Place::new();
     place.write("scripts/deep/run.sh", "#!/bin/sh\n");
-    fs::set_permissions(
-        place.at("scripts/deep/run.sh"),
-        fs::Permissions::from_mode(0o700),
-    )
-    .unwrap();
+    fs::set_permissions(place.at("scripts/deep/run.sh"), fs::Permissions::from_mode(0o700)).unwrap();
     place.write(".git/HEAD", "x");
     place.write("lib/.DS_Store", "x");
     place.write("vars.json", "{}");
@@ -83,54 +69,18 @@ fn a_plain_folder_is_copied_with_its_executable_bits_and_nothing_else() {
     place.write(".skep-errors.md", "x");
     fs::create_dir(place.at("empty")).unwrap();
     let staged = place.copy(Origin::Agent).unwrap();
-    let paths: Vec<_> = staged
-        .source()
-        .files
-        .iter()
-        .map(|(p, f)| (p.as_str(), f.executable))
-        .collect();
-    assert_eq!(
-        paths,
-        [
-            ("SKILL.md", false),
-            ("lib/vars.json", false),
-            ("scripts/deep/run.sh", true)
-        ]
-    );
-    let mode = |p: &str| {
-        fs::metadata(staged.path().join(p))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o7777
-    };
-    assert_eq!(
-        (
-            mode("SKILL.md"),
-            mode("scripts/deep/run.sh"),
-            mode("scripts")
-        ),
-        (0o444, 0o555, 0o555)
-    );
+    let paths: Vec<_> = staged.source().files.iter().map(|(p, f)| (p.as_str(), f.executable)).collect();
+    assert_eq!(paths, [("SKILL.md", false), ("lib/vars.json", false), ("scripts/deep/run.sh", true)]);
+    let mode = |p: &str| fs::metadata(staged.path().join(p)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("SKILL.md"), mode("scripts/deep/run.sh"), mode("scripts")), (0o444, 0o555, 0o555));
     assert_eq!(staged.read("SKILL.md").unwrap().unwrap(), b"# hello");
     assert_eq!(staged.read("../SKILL.md").unwrap(), None);
     assert_eq!(staged.source().skill_md.as_deref(), Some(&b"# hello"[..]));
-    assert_eq!(
-        staged.source().files["scripts/deep/run.sh"].head,
-        b"#!/bin/sh\n"
-    );
+    assert_eq!(staged.source().files["scripts/deep/run.sh"].head, b"#!/bin/sh\n");
     assert_eq!(staged.source().folder.as_deref(), Some("s"));
-    let (path, policy) = (
-        staged.path().to_owned(),
-        Policy {
-            origin: Origin::Operator,
-            limits: SkillLimits::default(),
-        },
-    );
-    assert_eq!(
-        &fingerprint(place.dir.path(), Path::new("s"), &policy).unwrap(),
-        staged.source()
-    );
+    let (path, policy) =
+        (staged.path().to_owned(), Policy { origin: Origin::Operator, limits: SkillLimits::default() });
+    assert_eq!(&fingerprint(place.dir.path(), Path::new("s"), &policy).unwrap(), staged.source());
     drop(staged);
     assert!(!path.exists());
 }
@@ -166,28 +116,16 @@ fn every_kind_that_is_no_file_is_refused_by_name_and_all_together() {
 #[test]
 fn a_device_is_refused_unopened() {
     let place = Place::new();
-    let made = mknodat(
-        CWD,
-        place.at("null"),
-        FileType::CharacterDevice,
-        Mode::RWXU,
-        rustix::fs::makedev(1, 3),
-    );
+    let made =
+        mknodat(CWD, place.at("null"), FileType::CharacterDevice, Mode::RWXU, rustix::fs::makedev(1, 3));
     if made.is_ok() {
         assert!(place.faults(Origin::Operator)[0].starts_with("null: is a device"));
         return;
     }
     // Only root makes devices; everybody has these.
-    let policy = Policy {
-        origin: Origin::Operator,
-        limits: SkillLimits {
-            files: 100_000,
-            ..SkillLimits::default()
-        },
-    };
-    let text = fingerprint(Path::new("/dev"), Path::new("."), &policy)
-        .unwrap_err()
-        .to_string();
+    let policy =
+        Policy { origin: Origin::Operator, limits: SkillLimits { files: 100_000, ..SkillLimits::default() } };
+    let text = fingerprint(Path::new("/dev"), Path::new("."), &policy).unwrap_err().to_string();
     assert!(text.contains("is a device"), "{text}");
 }
 
@@ -224,42 +162,25 @@ fn the_operator_may_link_within_the_folder_and_never_out_of_it() {
 fn a_folder_that_is_itself_a_link_is_refused_and_a_missing_one_named() {
     let place = Place::new();
     symlink("/etc", place.dir.path().join("linked")).unwrap();
-    let policy = Policy {
-        origin: Origin::Agent,
-        limits: SkillLimits::default(),
-    };
+    let policy = Policy { origin: Origin::Agent, limits: SkillLimits::default() };
     for inner in ["linked", "s/SKILL.md", "../../etc", "s/../../etc", "/etc"] {
         let error = fingerprint(place.dir.path(), Path::new(inner), &policy).unwrap_err();
-        assert!(
-            matches!(error, CopyError::Rejected { .. }),
-            "{inner}: {error}"
-        );
+        assert!(matches!(error, CopyError::Rejected { .. }), "{inner}: {error}");
     }
     let error = fingerprint(place.dir.path(), Path::new("gone"), &policy).unwrap_err();
-    assert!(
-        matches!(&error, CopyError::Missing(p) if p.ends_with("/gone")),
-        "{error}"
-    );
+    assert!(matches!(&error, CopyError::Missing(p) if p.ends_with("/gone")), "{error}");
 }
 
 #[test]
 fn names_that_deceive_are_refused_and_long_ones_taken() {
     let place = Place::new();
-    for name in [
-        &b"new\nline"[..],
-        b"\x1b[2Jclear",
-        b"back\\slash",
-        b"\xff\xfe",
-    ] {
+    for name in [&b"new\nline"[..], b"\x1b[2Jclear", b"back\\slash", b"\xff\xfe"] {
         fs::write(place.at(OsStr::from_bytes(name)), "x").unwrap();
     }
     fs::create_dir(place.at(OsStr::from_bytes(b"\x1b]0;title\x07"))).unwrap();
     let faults = place.faults(Origin::Agent);
     assert_eq!(faults.len(), 5, "{faults:#?}");
-    assert!(
-        faults.iter().all(|f| !f.contains(char::is_control)),
-        "{faults:#?}"
-    );
+    assert!(faults.iter().all(|f| !f.contains(char::is_control)), "{faults:#?}");
     let place = Place::new();
     place.write("x".repeat(255), "x");
     assert_eq!(place.copy(Origin::Agent).unwrap().source().files.len(), 2);
@@ -273,10 +194,7 @@ fn a_folder_too_deep_or_a_path_too_long_is_refused() {
     place.write("e/".repeat(32) + "deep", "x");
     place.write([&*"n".repeat(250); 5].join("/"), "x");
     let faults = place.faults(Origin::Agent).join("\n");
-    assert!(
-        faults.contains("32 folders deep") && faults.contains("longer than 1024 bytes"),
-        "{faults}"
-    );
+    assert!(faults.contains("32 folders deep") && faults.contains("longer than 1024 bytes"), "{faults}");
 }
 
 #[test]
@@ -288,43 +206,25 @@ fn a_hundred_thousand_files_are_refused_at_once() {
     let began = Instant::now();
     let faults = place.faults(Origin::Agent);
     assert!(faults[0].contains("more than 2000 files"), "{faults:?}");
-    assert!(
-        began.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[test]
 fn sizes_are_capped_for_each_file_the_manifest_and_all_together() {
-    let limits = SkillLimits {
-        files: 5,
-        total: 300,
-        file: 200,
-        manifest: 100,
-    };
+    let limits = SkillLimits { files: 5, total: 300, file: 200, manifest: 100 };
     for (files, told) in [
         (vec![("a", 201)], Some("a: has 201 bytes; 200 are allowed")),
-        (
-            vec![("SKILL.md", 101)],
-            Some("SKILL.md: has 101 bytes; 100 are allowed"),
-        ),
+        (vec![("SKILL.md", 101)], Some("SKILL.md: has 101 bytes; 100 are allowed")),
         (vec![("docs/SKILL.md", 150)], None),
         (vec![("a", 150), ("b", 150)], Some("more than 300 bytes")),
         (vec![("a", 1), ("b", 1), ("c", 1), ("d", 1)], None),
-        (
-            vec![("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1)],
-            Some("more than 5 files"),
-        ),
+        (vec![("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1)], Some("more than 5 files")),
     ] {
         let place = Place::new();
         for (path, size) in &files {
             place.write(path, vec![b'x'; *size]);
         }
-        let outcome = place
-            .copy_as(Origin::Agent, limits)
-            .map(drop)
-            .map_err(|e| e.to_string());
+        let outcome = place.copy_as(Origin::Agent, limits).map(drop).map_err(|e| e.to_string());
         match (outcome, told) {
             (Ok(()), None) => {}
             (Err(text), Some(told)) if text.contains(told) => {}
@@ -332,10 +232,7 @@ fn sizes_are_capped_for_each_file_the_manifest_and_all_together() {
         }
     }
     let place = Place::new();
-    fs::File::create(place.at("sparse"))
-        .unwrap()
-        .set_len(1 << 40)
-        .unwrap();
+    fs::File::create(place.at("sparse")).unwrap().set_len(1 << 40).unwrap();
     assert!(place.faults(Origin::Agent)[0].contains("1099511627776 bytes"));
 }
 
@@ -357,10 +254,7 @@ fn a_file_that_grows_while_it_is_read_is_noticed_and_bounded() {
     let (stop, appends) = (AtomicBool::new(false), AtomicU64::new(0));
     let outcomes: Vec<_> = std::thread::scope(|s| {
         s.spawn(|| {
-            let mut log = fs::OpenOptions::new()
-                .append(true)
-                .open(place.at("log"))
-                .unwrap();
+            let mut log = fs::OpenOptions::new().append(true).open(place.at("log")).unwrap();
             while !stop.load(Ordering::Relaxed) {
                 log.write_all(&[b'x'; 4096]).unwrap();
                 appends.fetch_add(1, Ordering::Relaxed);
@@ -376,21 +270,14 @@ fn a_file_that_grows_while_it_is_read_is_noticed_and_bounded() {
         let mut outcomes = Vec::new();
         while began.elapsed() < Duration::from_secs(10) {
             outcomes.push(place.copy(Origin::Agent));
-            if matches!(
-                outcomes.last(),
-                Some(Err(CopyError::Rejected { changing: true, .. }))
-            ) {
+            if matches!(outcomes.last(), Some(Err(CopyError::Rejected { changing: true, .. }))) {
                 break;
             }
         }
         stop.store(true, Ordering::Relaxed);
         outcomes
     });
-    assert!(
-        outcomes.last().unwrap().is_err(),
-        "{} copies of a growing file, none refused",
-        outcomes.len()
-    );
+    assert!(outcomes.last().unwrap().is_err(), "{} copies of a growing file, none refused", outcomes.len());
     for staged in outcomes.into_iter().flatten() {
         let log = &staged.source().files["log"];
         assert_eq!(staged.read("log").unwrap().unwrap().len() as u64, log.size);
@@ -423,11 +310,7 @@ fn no_rename_during_a_copy_lets_anything_outside_in() {
         s.spawn(|| swap("g", "link-g"));
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(3) {
-            let origin = if (taken + refused) % 2 == 0 {
-                Origin::Agent
-            } else {
-                Origin::Operator
-            };
+            let origin = if (taken + refused) % 2 == 0 { Origin::Agent } else { Origin::Operator };
             match place.copy(origin) {
                 Ok(staged) => {
                     taken += 1;
@@ -440,8 +323,6 @@ fn no_rename_during_a_copy_lets_anything_outside_in() {
         stop.store(true, Ordering::Relaxed);
     });
     let renames = renames.load(Ordering::Relaxed);
-    println!(
-        "{renames} renames, {taken} copies taken, {refused} refused, none with anything from outside"
-    );
+    println!("{renames} renames, {taken} copies taken, {refused} refused, none with anything from outside");
     assert!(renames > 1000 && refused > 0);
 }

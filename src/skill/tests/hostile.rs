@@ -8,24 +8,10 @@ use super::*;
 #[test]
 fn ids_that_could_leave_a_folder_or_look_like_another_are_refused() {
     let long = "a".repeat(300);
-    for id in [
-        "../x",
-        "CON",
-        "custom",
-        "-a",
-        "a/b",
-        "a\0b",
-        "a\u{1b}[2J",
-        "раypal",
-        "a\u{200b}",
-        &long,
-    ] {
+    for id in ["../x", "CON", "custom", "-a", "a/b", "a\0b", "a\u{1b}[2J", "раypal", "a\u{200b}", &long] {
         let report = manifest(&GOOD.replace("\"social-media-apis\"", &json!(id).to_string()));
         assert!(report.skill.is_none(), "{id:?}");
-        assert!(
-            messages(&report)[0].starts_with("Invalid id"),
-            "{id:?}: {report:?}"
-        );
+        assert!(messages(&report)[0].starts_with("Invalid id"), "{id:?}: {report:?}");
         assert!(!format!("{}", report.errors[0]).contains(|c: char| c.is_control()));
     }
 }
@@ -36,16 +22,8 @@ fn hostile_bytes_give_an_error_with_a_place() {
     let cases: &[(&str, &[u8], &str)] = &[
         ("truncated", &GOOD.as_bytes()[..200], "Invalid JSON: EOF"),
         ("deep", deep.as_bytes(), "Invalid JSON: recursion limit"),
-        (
-            "duplicate",
-            b"{\"id\": \"a\",\n \"id\": \"b\"}",
-            "Invalid JSON: duplicate key",
-        ),
-        (
-            "duplicate inside",
-            b"{\"x\": [{\"y\": 1, \"y\": 2}]}",
-            "Invalid JSON: duplicate key",
-        ),
+        ("duplicate", b"{\"id\": \"a\",\n \"id\": \"b\"}", "Invalid JSON: duplicate key"),
+        ("duplicate inside", b"{\"x\": [{\"y\": 1, \"y\": 2}]}", "Invalid JSON: duplicate key"),
         ("invalid UTF-8", b"{\"id\":\n \"\xff\"}", "is not UTF-8"),
         ("NUL", b"{\"id\": \"a\"}\0", "Invalid JSON: trailing"),
         ("a list", b"[]", "must be a JSON object"),
@@ -55,17 +33,11 @@ fn hostile_bytes_give_an_error_with_a_place() {
     for (what, bytes, message) in cases {
         let report = read(&files(bytes), Limits::default());
         assert_eq!(report.errors.len(), 1, "{what}: {report:?}");
-        assert!(
-            report.errors[0].message.starts_with(message),
-            "{what}: {report:?}"
-        );
+        assert!(report.errors[0].message.starts_with(message), "{what}: {report:?}");
         assert!(report.errors[0].line.is_some(), "{what}");
     }
     let report = read(&files(b"{\"id\":\n \"\xff\"}"), Limits::default());
-    assert_eq!(
-        (report.errors[0].line, report.errors[0].column),
-        (Some(2), Some(3))
-    );
+    assert_eq!((report.errors[0].line, report.errors[0].column), (Some(2), Some(3)));
 }
 
 #[test]
@@ -84,11 +56,7 @@ fn a_manifest_or_skill_md_above_the_limit_is_refused_unread() {
     let big = format!("{GOOD}{}", " ".repeat(1 << 20));
     let report = manifest(&big);
     assert!(report.skill.is_none());
-    assert!(
-        messages(&report)
-            .iter()
-            .any(|m| m.contains("larger than 1048576"))
-    );
+    assert!(messages(&report).iter().any(|m| m.contains("larger than 1048576")));
     assert!(skill_md("-".repeat((1 << 20) + 1)).skill.is_none());
 }
 
@@ -101,20 +69,11 @@ fn anchors_that_explode_and_deep_nesting_are_refused_quickly() {
     }
     bomb.push_str("---\n");
     let report = skill_md(&bomb);
-    assert!(
-        messages(&report)[0].contains("expand to too much"),
-        "{report:?}"
-    );
-    assert!(
-        skill_md("---\ndescription: d\na: &a [*a]\n---\n")
-            .skill
-            .is_none()
-    );
+    assert!(messages(&report)[0].contains("expand to too much"), "{report:?}");
+    assert!(skill_md("---\ndescription: d\na: &a [*a]\n---\n").skill.is_none());
     let deep = format!("---\ndescription: d\nx: {}\n---\n", "[".repeat(100_000));
     assert!(skill_md(deep).skill.is_none());
-    let nested: String = (0..5_000)
-        .map(|i| format!("{}a:\n", " ".repeat(i % 500)))
-        .collect();
+    let nested: String = (0..5_000).map(|i| format!("{}a:\n", " ".repeat(i % 500))).collect();
     assert!(skill_md(format!("---\n{nested}---\n")).skill.is_none());
 }
 
@@ -124,11 +83,7 @@ fn names_are_shown_without_terminal_escapes() {
     let skill = report.skill.clone().unwrap();
     assert!(!skill.name.contains('\u{1b}') && !skill.description.contains('\u{1b}'));
     for w in &report.warnings {
-        assert!(
-            !w.to_string()
-                .contains(|c: char| c.is_control() || c == '\u{202e}'),
-            "{w:?}"
-        );
+        assert!(!w.to_string().contains(|c: char| c.is_control() || c == '\u{202e}'), "{w:?}");
     }
     let bad = manifest(&GOOD.replace("Social Media APIs", "a\\u001b[2J"));
     assert_eq!(messages(&bad), ["The name holds control characters"]);

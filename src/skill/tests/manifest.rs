@@ -12,10 +12,7 @@ use crate::skill::{
 #[test]
 fn a_full_manifest_is_read_and_unknown_fields_are_kept_and_told() {
     let report = manifest(GOOD);
-    let skill = report
-        .skill
-        .clone()
-        .unwrap_or_else(|| panic!("{report:#?}"));
+    let skill = report.skill.clone().unwrap_or_else(|| panic!("{report:#?}"));
     assert_eq!(skill.shape, Shape::Manifest);
     assert_eq!(skill.version.to_string(), "2.1.0");
     assert_eq!(skill.extra["colour"], json!({"a": [1]}));
@@ -24,24 +21,14 @@ fn a_full_manifest_is_read_and_unknown_fields_are_kept_and_told() {
     assert_eq!(skill.dependencies[0].to_string(), "basic-tools@1.0.0");
     assert_eq!(report.warnings.len(), 1);
     assert_eq!(report.warnings[0].message, "Unknown field: colour");
-    let McpTransport::Local { command, .. } = &skill.mcp_servers[0].transport else {
-        panic!("local")
-    };
+    let McpTransport::Local { command, .. } = &skill.mcp_servers[0].transport else { panic!("local") };
     assert_eq!(command, &["node", "mcp/server.js"]);
 }
 
 #[test]
 fn every_printed_message_is_said_and_all_together() {
     let report = manifest("{}");
-    assert_eq!(
-        messages(&report),
-        [
-            "Missing id",
-            "Missing name",
-            "Missing version",
-            "Missing description"
-        ]
-    );
+    assert_eq!(messages(&report), ["Missing id", "Missing name", "Missing version", "Missing description"]);
     let report = manifest(
         r#"{"id": "A b", "name": "n", "version": "1.0", "description": "d",
             "context": ["context/none.md"], "scripts": ["scripts/none.ts", "../x.sh", "/etc/passwd", "a\\b", ""]}"#,
@@ -94,20 +81,12 @@ fn every_wrong_type_is_told_at_once() {
 fn counts_and_sizes_are_capped() {
     let mut source = files(GOOD.as_bytes());
     source.add("a.bin", &[0; 100], false);
-    let limits = Limits {
-        files: 4,
-        bytes: 120,
-        file: 50,
-        manifest: 1 << 20,
-    };
+    let limits = Limits { files: 4, bytes: 120, file: 50, manifest: 1 << 20 };
     let said = read(&source, limits);
     let said = messages(&said).join("\n");
     assert!(said.contains("Too many files: 5, at most 4"), "{said}");
     assert!(said.contains("Too large: "), "{said}");
-    assert!(
-        said.contains("File too large: a.bin, 100 bytes, at most 50"),
-        "{said}"
-    );
+    assert!(said.contains("File too large: a.bin, 100 bytes, at most 50"), "{said}");
 }
 
 #[test]
@@ -118,10 +97,7 @@ fn a_script_needs_an_interpreter() {
         source.add("scripts/post", bytes, executable);
         read(&source, Limits::default())
     };
-    assert_eq!(
-        messages(&with(b"x", false)),
-        ["Script is not executable: scripts/post"]
-    );
+    assert_eq!(messages(&with(b"x", false)), ["Script is not executable: scripts/post"]);
     assert!(with(b"x", true).skill.is_some());
     assert!(with(b"#!/bin/sh\n", false).skill.is_some());
 }
@@ -164,11 +140,7 @@ fn paths_that_collide_or_are_reserved_are_told() {
 fn both_files_must_agree_on_what_both_say() {
     let with = |front: &str| {
         let mut source = files(GOOD.as_bytes());
-        source.add(
-            "SKILL.md",
-            format!("---\n{front}\n---\nBody\n").as_bytes(),
-            false,
-        );
+        source.add("SKILL.md", format!("---\n{front}\n---\nBody\n").as_bytes(), false);
         read(&source, Limits::default())
     };
     let same = with("name: social-media-apis\ndescription: Post to Twitter\nrequires:\n  env: [B]");
@@ -178,18 +150,9 @@ fn both_files_must_agree_on_what_both_say() {
     assert_eq!(skill.secrets.len(), 2);
     let other = with("name: other\ndescription: Different\nversion: 3.0.0");
     let said = messages(&other).join("\n");
-    assert!(
-        said.contains("the id is \"social-media-apis\" and \"other\""),
-        "{said}"
-    );
-    assert!(
-        said.contains("the version is \"2.1.0\" and \"3.0.0\""),
-        "{said}"
-    );
-    assert!(
-        said.contains("the description is \"Post to Twitter\" and \"Different\""),
-        "{said}"
-    );
+    assert!(said.contains("the id is \"social-media-apis\" and \"other\""), "{said}");
+    assert!(said.contains("the version is \"2.1.0\" and \"3.0.0\""), "{said}");
+    assert!(said.contains("the description is \"Post to Twitter\" and \"Different\""), "{said}");
 }
 
 #[test]
@@ -204,11 +167,7 @@ fn a_generated_skill_md_satisfies_the_reference_validator() {
         let text = GOOD.replace("\"Post to Twitter\"", &json!(description).to_string());
         let skill = manifest(&text).skill.unwrap();
         let md = generate(&skill, &[("context/instructions.md", "# How\n")]);
-        assert_eq!(
-            strict::file_spec_errors(&md, Some("social-media-apis")),
-            Vec::<String>::new(),
-            "{md}"
-        );
+        assert_eq!(strict::file_spec_errors(&md, Some("social-media-apis")), Vec::<String>::new(), "{md}");
         assert!(md.contains("`context/instructions.md`: How"));
         assert!(md.contains("`scripts/post.ts`"));
     }

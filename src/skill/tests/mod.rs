@@ -37,10 +37,7 @@ fn manifest(text: &str) -> Report {
 }
 
 fn skill_md(text: impl AsRef<[u8]>) -> Report {
-    read(
-        &Source::from_memory(&[("SKILL.md", text.as_ref(), false)]).named("a-skill"),
-        Limits::default(),
-    )
+    read(&Source::from_memory(&[("SKILL.md", text.as_ref(), false)]).named("a-skill"), Limits::default())
 }
 
 fn messages(report: &Report) -> Vec<&str> {

@@ -35,17 +35,11 @@ fn what_is_missing_is_named_and_passed_on_to_all_who_need_it() {
         ("loop-2", &[], &[], &["loop-1", "d"]),
     ]);
     let got = unavailable(&needs, |e| e == "Y", |b| b == "node");
-    let got: Vec<(&str, Vec<&str>)> = got
-        .iter()
-        .map(|(id, m)| (id.as_str(), m.iter().map(String::as_str).collect()))
-        .collect();
+    let got: Vec<(&str, Vec<&str>)> =
+        got.iter().map(|(id, m)| (id.as_str(), m.iter().map(String::as_str).collect())).collect();
     assert_eq!(
         got,
-        [
-            ("a", vec!["env:X", "binary:npx"]),
-            ("b", vec!["skill:a"]),
-            ("c", vec!["skill:b", "skill:gone"]),
-        ]
+        [("a", vec!["env:X", "binary:npx"]), ("b", vec!["skill:a"]), ("c", vec!["skill:b", "skill:gone"]),]
     );
 }
 
@@ -66,18 +60,9 @@ fn a_command_is_split_like_a_shell_would_without_expanding_anything() {
 #[test]
 fn placeholders_of_a_server_take_variables_then_the_environment() {
     assert_eq!(placeholders("${A}-${B_1}${no-name}${}${C"), ["A", "B_1"]);
-    let found = Found {
-        value: "${B}".into(),
-        secret: true,
-    };
+    let found = Found { value: "${B}".into(), secret: true };
     let values = BTreeMap::from([("A".to_owned(), found)]);
     let env = |n: &str| (n == "B").then(|| "b".to_owned());
-    assert_eq!(
-        expand("x${A}y${B}$${-}${", &values, env).unwrap(),
-        "x${B}yb$${-}${"
-    );
-    assert_eq!(
-        expand("${A}${N}${M}", &values, env).unwrap_err(),
-        ["N", "M"]
-    );
+    assert_eq!(expand("x${A}y${B}$${-}${", &values, env).unwrap(), "x${B}yb$${-}${");
+    assert_eq!(expand("${A}${N}${M}", &values, env).unwrap_err(), ["N", "M"]);
 }

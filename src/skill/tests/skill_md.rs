@@ -20,20 +20,12 @@ fn a_skill_md_with_every_key_is_read() {
     let secrets: Vec<&str> = skill.secrets.iter().map(AsRef::as_ref).collect();
     assert_eq!(secrets, ["API_KEY", "GITHUB_TOKEN", "OTHER"]);
     let defaults: Vec<Option<&str>> = skill.vars.iter().map(|v| v.default.as_deref()).collect();
-    assert_eq!(
-        defaults,
-        [None, Some("https://api.example.com"), Some("1.10"), None]
-    );
+    assert_eq!(defaults, [None, Some("https://api.example.com"), Some("1.10"), None]);
     assert_eq!(skill.binaries, ["npx"]);
     assert_eq!(skill.dependencies[0].to_string(), "base-assistant");
     assert_eq!(skill.tags, ["x", "y"]);
     assert_eq!(skill.mcp_servers[0].name, "code-review");
-    let McpTransport::Local {
-        command,
-        env,
-        startup_timeout,
-        idle_timeout,
-    } = &skill.mcp_servers[0].transport
+    let McpTransport::Local { command, env, startup_timeout, idle_timeout } = &skill.mcp_servers[0].transport
     else {
         panic!("local")
     };
@@ -43,10 +35,7 @@ fn a_skill_md_with_every_key_is_read() {
     assert_eq!(skill.extra["keywords"], json!(["review", "pull request"]));
     assert_eq!(skill.extra["priority"], json!(5));
     assert_eq!(skill.extra["next_skill"], json!("review-summary"));
-    assert_eq!(
-        skill.extra["conditional_next_skills"],
-        json!({"critical": "security-audit"})
-    );
+    assert_eq!(skill.extra["conditional_next_skills"], json!({"critical": "security-audit"}));
     assert_eq!(skill.extra["metadata"], json!({"author": "someone"}));
     assert_eq!(skill.extra["license"], json!("MIT"));
     assert_eq!(skill.body.as_deref(), Some("\n# Body with {{ENDPOINT}}\n"));
@@ -66,10 +55,7 @@ fn our_keys_are_read_under_metadata_as_values_or_as_json() {
         assert_eq!(skill.id.as_str(), "a-skill");
         assert_eq!(skill.version.to_string(), "2.0.0");
         assert!(skill.vars[0].secret);
-        assert_eq!(
-            skill.extra["trigger_config"],
-            json!({"schedule": "0 9 * * *"})
-        );
+        assert_eq!(skill.extra["trigger_config"], json!({"schedule": "0 9 * * *"}));
     }
 }
 
@@ -88,14 +74,8 @@ fn what_is_wrong_with_our_keys_is_told_and_passed_over() {
 
 #[test]
 fn only_a_missing_description_or_unreadable_yaml_refuses_a_skill_md() {
-    assert_eq!(
-        messages(&skill_md("---\nname: x\n---\n")),
-        ["Missing description"]
-    );
-    assert_eq!(
-        messages(&skill_md("---\ndescription: ''\n---\n")),
-        ["Missing description"]
-    );
+    assert_eq!(messages(&skill_md("---\nname: x\n---\n")), ["Missing description"]);
+    assert_eq!(messages(&skill_md("---\ndescription: ''\n---\n")), ["Missing description"]);
     for (text, line) in [
         ("---\ndescription: \"open\n---\n", 2),
         ("---\ndescription: [a\n---\n", 2),
@@ -108,10 +88,7 @@ fn only_a_missing_description_or_unreadable_yaml_refuses_a_skill_md() {
     ] {
         let report = skill_md(text);
         assert_eq!(report.errors.len(), 1, "{text:?}: {report:?}");
-        assert!(
-            report.errors[0].line.unwrap() >= line,
-            "{text:?}: {report:?}"
-        );
+        assert!(report.errors[0].line.unwrap() >= line, "{text:?}: {report:?}");
         assert!(report.errors[0].column.is_some());
     }
     let loaded = skill_md("---\nname: Other Name\ndescription: d\n---\n");
@@ -126,11 +103,7 @@ fn an_unquoted_colon_is_repaired_and_the_repair_is_shown() {
     assert_eq!(report.skill.unwrap().description, "Use when: you can");
     let repair = &report.strict_errors[0];
     assert_eq!(repair.line, Some(3));
-    assert!(
-        repair
-            .message
-            .contains("description: \"Use when: you can\"")
-    );
+    assert!(repair.message.contains("description: \"Use when: you can\""));
     assert!(report.spec_errors[0].starts_with("Invalid YAML in frontmatter: "));
 }
 
@@ -145,31 +118,15 @@ fn three_hyphens_within_a_value_do_not_end_the_frontmatter() {
 
 #[test]
 fn variables_come_from_the_first_source_that_has_them() {
-    let skill = read(
-        &Source::from_memory(&[("SKILL.md", FULL.as_bytes(), false)]),
-        Limits::default(),
-    )
-    .skill
-    .unwrap();
-    let env = |name: &str| {
-        (name == "TIMEOUT").then(|| Found {
-            value: "t".into(),
-            secret: true,
-        })
-    };
+    let skill =
+        read(&Source::from_memory(&[("SKILL.md", FULL.as_bytes(), false)]), Limits::default()).skill.unwrap();
+    let env = |name: &str| (name == "TIMEOUT").then(|| Found { value: "t".into(), secret: true });
     let own = json!({"COUNT": 7});
-    let global = json!({"code-review": {"COUNT": "8", "ENDPOINT": "e"}, "_global": {"ENDPOINT": "g", "API_KEY": "k"}});
+    let global =
+        json!({"code-review": {"COUNT": "8", "ENDPOINT": "e"}, "_global": {"ENDPOINT": "g", "API_KEY": "k"}});
     let r = resolve(&skill.vars, Some(&own), Some(&global), &skill.id, env);
     let value = |n: &str| r.values[n].value.as_str();
-    assert_eq!(
-        (
-            value("COUNT"),
-            value("ENDPOINT"),
-            value("API_KEY"),
-            value("TIMEOUT")
-        ),
-        ("7", "e", "k", "t")
-    );
+    assert_eq!((value("COUNT"), value("ENDPOINT"), value("API_KEY"), value("TIMEOUT")), ("7", "e", "k", "t"));
     assert!(r.values["API_KEY"].secret && r.values["TIMEOUT"].secret);
     assert!(!format!("{r:?}").contains("\"k\""));
     let text = "{{API_KEY}} {{ENDPOINT}} {{NONE}} {{{COUNT}}} {{";
@@ -181,12 +138,8 @@ fn variables_come_from_the_first_source_that_has_them() {
 
 #[test]
 fn a_skill_survives_being_stored_as_json() {
-    let skill = read(
-        &Source::from_memory(&[("SKILL.md", FULL.as_bytes(), false)]),
-        Limits::default(),
-    )
-    .skill
-    .unwrap();
+    let skill =
+        read(&Source::from_memory(&[("SKILL.md", FULL.as_bytes(), false)]), Limits::default()).skill.unwrap();
     let stored = serde_json::to_string(&skill).unwrap();
     assert_eq!(serde_json::from_str::<Skill>(&stored).unwrap(), skill);
     let skill = manifest(GOOD).skill.unwrap();
