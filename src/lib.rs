@@ -5,7 +5,11 @@
 #[cfg(feature = "host")]
 pub mod app;
 #[cfg(feature = "host")]
+pub mod cli;
+#[cfg(feature = "host")]
 pub mod config;
+#[cfg(feature = "host")]
+pub mod daemon;
 #[cfg(feature = "host")]
 pub mod db;
 #[cfg(feature = "host")]

@@ -2,4 +2,5 @@
 //!
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
+pub mod doctor;
 pub mod types;

@@ -1,0 +1,2 @@
+//! The program as people run it.
+#![allow(clippy::unwrap_used)]
