@@ -118,5 +118,6 @@ pub fn supervisor(hive: &HivePaths) -> Result<Option<Holder>, Failure> {
 #[must_use]
 pub fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+    let path = path.strip_prefix(&here).unwrap_or(path);
+    path.strip_prefix(".").ok().filter(|p| !p.as_os_str().is_empty()).unwrap_or(path).display().to_string()
 }

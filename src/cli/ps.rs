@@ -134,6 +134,10 @@ mod tests {
         bad.restarts = 3;
         let now = "2026-01-02T00:05:00Z".parse().unwrap();
         let rows = vec![row(&ok, now), row(&bad, now)];
-        insta::assert_snapshot!(render_table(&HEAD, rows, false), @r"");
+        insta::assert_snapshot!(render_table(&HEAD, rows, false), @r"
+        AGENT    STATUS   SKILLS  RESTARTS  SINCE  NOTE
+        manager  running  0       0         5 min
+        writer   failed   0       3         -      no skill x; missing secrets: A, B; first (and 1 more)
+        ");
     }
 }

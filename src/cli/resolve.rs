@@ -158,10 +158,11 @@ fn show(context: &Context, view: &ResolveView, gap: bool) -> Result<(), Failure>
     if gap {
         context.ui.line("")?;
     }
-    context.ui.line(format!("{}:", view.agent.as_deref().unwrap_or("request")))?;
     if let Some(explanation) = &view.explanation {
+        // It begins with the agent's name itself.
         context.ui.line(lines_of(explanation.trim_end()))?;
     } else {
+        context.ui.line(format!("{}:", view.agent.as_deref().unwrap_or("request")))?;
         for skill in &view.locked {
             let digest = skill.digest.get(..19).unwrap_or(&skill.digest);
             context.ui.line(format!("  {}@{}  {digest}", skill.id, skill.version))?;
