@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 use tokio::{process::Command, sync::mpsc};
 
-use super::{DEFAULT_IMAGE, ImageError, Images, Result, context, run_script};
+use super::{DEFAULT_IMAGE, ImageError, Images, Result, context, run_script, with_hint};
 use crate::engine::{EngineError, ImageBuild, ImageInfo};
 
 /// The folder's files, sorted by path: path, whether executable, content.
@@ -64,7 +64,7 @@ impl Images {
         let build = self.agent_build(&base, &base_id, inputs, &bundle)?;
         match self.engine.build(build, progress.clone()).await {
             Ok(()) => {}
-            Err(EngineError::Refused(why)) => return Err(ImageError::Agent(why)),
+            Err(EngineError::Refused(why)) => return Err(ImageError::Agent(with_hint(why))),
             Err(e) => return Err(e.into()),
         }
         let built = self.engine.image(DEFAULT_IMAGE).await?;

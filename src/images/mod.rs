@@ -244,6 +244,25 @@ fn remedy(image: &str) -> String {
     }
 }
 
+/// What to do when a build's output shows that a proxy's certificate was not trusted.
+fn with_hint(text: String) -> String {
+    let lower = text.to_lowercase();
+    let signs = [
+        "certificate verif",
+        "self-signed certificate",
+        "self signed certificate",
+        "unable to get issuer",
+        "unable to get local issuer",
+    ];
+    if signs.iter().any(|s| lower.contains(s)) {
+        format!(
+            "{text}\na certificate was not trusted: set `ca_bundle` in [hive] to a PEM file with your proxy's certificates"
+        )
+    } else {
+        text
+    }
+}
+
 /// `v24.19.0` and a line end.
 fn parse_node(output: &str) -> Option<Version> {
     Version::parse(output.trim().strip_prefix('v')?).ok()
