@@ -87,6 +87,8 @@ pub struct BuildOptions {
     pub args: BTreeMap<String, String>,
     /// The engine's endpoint, for the script that makes the base image.
     pub endpoint: Option<String>,
+    /// Name under which the default image is looked for and built; none: [`DEFAULT_IMAGE`].
+    pub default_image: Option<String>,
 }
 
 /// Shared work in progress: whoever asks for the same waits for the same answer.
@@ -117,7 +119,9 @@ impl Images {
     /// When it is not there and cannot be had; the text says what to do.
     pub async fn ensure(&self, image: &str, progress: &mpsc::Sender<String>) -> Result<ImageInfo> {
         if image == DEFAULT_IMAGE || image == "skep-agent" {
-            return self.once(DEFAULT_IMAGE, self.ensure_agent(progress)).await;
+            let tag = self.options.default_image.as_deref();
+            let work = self.ensure_agent(tag.unwrap_or(DEFAULT_IMAGE), progress);
+            return self.once(DEFAULT_IMAGE, work).await;
         }
         match self.engine.image(image).await {
             Err(EngineError::NotFound(_)) => {}
