@@ -3,5 +3,6 @@
 
 mod engine;
 mod network;
+mod outage;
 mod packages;
 mod support;
