@@ -2,4 +2,18 @@
 //!
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
+mod agents;
+mod exec;
+pub mod hive;
+mod logs;
+mod secrets;
+mod skills;
+mod sync;
+mod terminal;
 pub mod types;
+pub mod world;
+
+pub use exec::{AttachInput, AttachOutput, Attached};
+pub use hive::Hive;
+pub use logs::{LogRequest, LogStream};
+pub use skills::SkillFilter;

@@ -124,10 +124,15 @@ fn read_source(
     faults.extend(scan.faults);
     let policy = Policy { origin: Origin::Operator, limits };
     let model_limits =
-        Limits { files: limits.files, total: limits.total, file: limits.file, manifest: limits.manifest };
+        Limits {
+            files: usize::try_from(limits.files).unwrap_or(usize::MAX),
+            bytes: limits.total,
+            file: limits.file,
+            manifest: limits.manifest,
+        };
     for candidate in scan.candidates {
         let place = format!("{shown}/{}", candidate.folder.display());
-        let mut staged = match store.stage(source, &candidate.folder, &policy) {
+        let staged = match store.stage(source, &candidate.folder, &policy) {
             Ok(staged) => staged,
             Err(CopyError::Rejected { faults: rejected, .. }) => {
                 faults.extend(rejected.into_iter().map(|f| Fault { file: format!("{place}/{}", f.file), ..f }));
@@ -138,7 +143,6 @@ fn read_source(
                 continue;
             }
         };
-        staged.name(&candidate.folder_name());
         let Some(mut skill) = judge(&place, skill::load::read(staged.source(), model_limits), faults) else {
             continue;
         };
@@ -206,7 +210,7 @@ async fn register(hive: &Hive, found: Vec<Found>, synced: &mut Synced) {
     }
 }
 
-fn announce(tx: &rusqlite_tx::Tx<'_>, new: &NewVersion, outcome: Registered) -> Result<(), db::DbError> {
+fn announce(tx: &db::Tx<'_>, new: &NewVersion, outcome: Registered) -> Result<(), db::DbError> {
     let name = if outcome == Registered::NewSkill { "skill:created" } else { "skill:updated" };
     let owner: String = new.owner.clone().into();
     let data = json!({
