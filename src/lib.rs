@@ -3,9 +3,13 @@
 //! The module list is the map; `README.md` (Architecture) tells the invariants.
 
 #[cfg(feature = "host")]
+pub mod api;
+#[cfg(feature = "host")]
 pub mod app;
 #[cfg(feature = "host")]
 pub mod config;
+#[cfg(feature = "host")]
+pub mod daemon;
 #[cfg(feature = "host")]
 pub mod db;
 #[cfg(feature = "host")]
@@ -32,4 +36,6 @@ pub mod secrets;
 pub mod skill;
 #[cfg(feature = "host")]
 pub mod supervisor;
+#[cfg(feature = "host")]
+pub mod watcher;
 pub mod wire;

@@ -3,6 +3,7 @@
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
 mod agents;
+mod doctor;
 mod exec;
 pub mod hive;
 mod logs;
@@ -12,6 +13,9 @@ mod sync;
 mod terminal;
 pub mod types;
 pub mod world;
+
+/// Result of use cases.
+pub type Result<T> = std::result::Result<T, types::AppError>;
 
 pub use exec::{AttachInput, AttachOutput, Attached};
 pub use hive::Hive;
