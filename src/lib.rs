@@ -3,6 +3,8 @@
 //! The module list is the map; `README.md` (Architecture) tells the invariants.
 
 #[cfg(feature = "host")]
+pub mod api;
+#[cfg(feature = "host")]
 pub mod app;
 #[cfg(feature = "host")]
 pub mod config;

@@ -3,3 +3,6 @@
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
 pub mod types;
+
+mod hive_stub;
+pub use hive_stub::{AttachInput, AttachOutput, Attached, Hive, LogRequest, LogStream, Result, SkillFilter};
