@@ -5,10 +5,11 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     io,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -40,33 +41,40 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Serves TCP until `shutdown`; returns when the last connection is done or its grace is over.
 pub async fn serve_tcp(listener: TcpListener, router: Router, shutdown: CancellationToken) {
-    serve(
-        async || {
-            let (stream, _) = listener.accept().await?;
+    let accept = move |cx: &mut Context<'_>| {
+        listener.poll_accept(cx).map(|accepted| {
+            let (stream, _) = accepted?;
             stream.set_nodelay(true)?;
             Ok(stream)
-        },
-        &router,
-        &shutdown,
-    )
-    .await;
+        })
+    };
+    serve(accept, router, shutdown).await;
 }
 
 /// Serves the operator's socket, likewise.
 pub async fn serve_unix(listener: UnixListener, router: Router, shutdown: CancellationToken) {
-    serve(async || listener.accept().await.map(|(stream, _)| stream), &router, &shutdown).await;
+    serve(
+        move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream),
+        router,
+        shutdown,
+    )
+    .await;
 }
 
-async fn serve<S>(accept: impl AsyncFn() -> io::Result<S>, router: &Router, shutdown: &CancellationToken)
-where
+async fn serve<S>(
+    accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>>,
+    router: Router,
+    shutdown: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (slots, connections) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), TaskTracker::new());
-    let accept_next = async || {
-        let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
-        Ok::<_, io::Error>((accept().await?, slot))
-    };
-    while let Some(accepted) = shutdown.run_until_cancelled(accept_next()).await {
+    loop {
+        let next = async {
+            let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>((poll_fn(&accept).await?, slot))
+        };
+        let Some(accepted) = shutdown.run_until_cancelled(next).await else { break };
         match accepted {
             Ok((stream, slot)) => {
                 let connection =
@@ -83,6 +91,7 @@ where
             }
         }
     }
+    drop(accept);
     connections.close();
     connections.wait().await;
 }
