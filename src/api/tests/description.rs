@@ -18,7 +18,8 @@ async fn the_description_lists_exactly_the_routes_that_exist() {
         for method in item.as_object().unwrap().keys() {
             let method = method.to_uppercase();
             let answer = open.call(&method, &filled(path, "writer"), "").await;
-            assert!(!matches!(answer.status, 404 | 405), "{method} {path}: {answer:?}");
+            let missing = answer.status == 405 || answer.body.contains("there is no route");
+            assert!(!missing, "{method} {path}: {answer:?}");
             described.insert((method, path.clone()));
         }
     }
