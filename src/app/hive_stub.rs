@@ -87,7 +87,7 @@ impl Hive {
             version: "0.1.0".into(),
             pid: 1,
             started_at: "2026-01-01T00:00:00Z".into(),
-            engine: "up".into(),
+            engine: "ok".into(),
             config_faults: vec![],
             warnings: vec![],
             progress: vec![],
