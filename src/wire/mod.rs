@@ -138,6 +138,16 @@ pub struct ProcReport {
     pub exit: Option<Exit>,
 }
 
+/// Environment variables. Secrets travel here, so that printing it for people shows names only.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Environment(pub Vec<(String, String)>);
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
 /// A process to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Start {
@@ -146,7 +156,7 @@ pub struct Start {
     /// Program and arguments; the program is looked up in `PATH` of `env`.
     pub argv: Vec<String>,
     /// Environment on top of the container's; secrets travel here.
-    pub env: Vec<(String, String)>,
+    pub env: Environment,
     /// Working directory.
     pub cwd: String,
     /// Milliseconds until it is ended; none: no limit.
@@ -203,7 +213,7 @@ pub struct Main {
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Environment on top of the container's.
-    pub env: Vec<(String, String)>,
+    pub env: Environment,
     /// Working directory.
     pub cwd: String,
     /// When it is restarted.

@@ -16,7 +16,7 @@ use skep::{
         door::Caller,
         link::{Link, Started},
     },
-    wire::{Exit, Io, ProcId, Start},
+    wire::{Environment, Exit, Io, ProcId, Start},
 };
 use tokio::{io::AsyncReadExt, net::unix::pipe, sync::mpsc, time::timeout};
 
@@ -139,7 +139,7 @@ impl Bare {
         Start {
             id: self.link.next_id(),
             argv: argv.iter().map(|a| (*a).to_owned()).collect(),
-            env: vec![],
+            env: Environment::default(),
             cwd: "/workspace".into(),
             timeout_ms: None,
             grace_ms: 500,

@@ -5,7 +5,7 @@ use std::{fs::File, os::fd::OwnedFd, time::Duration};
 use skep::{
     init::{door::Caller, link::LinkError},
     wire::{
-        Exit, Io, Main, MainState, RestartPolicy,
+        Environment, Exit, Io, Main, MainState, RestartPolicy,
         spool::{self, Bounds},
     },
 };
@@ -43,7 +43,7 @@ fn spooled(files: &[File; 3]) -> String {
 async fn a_process_gets_its_arguments_environment_and_folder_and_gives_its_streams_and_exit_code() {
     let bare = Bare::start().await;
     let mut request = bare.request(&["bash", "-c", "echo out $X $PWD; echo err >&2; exit 7"]);
-    request.env = vec![("X".into(), "a b".into())];
+    request.env = Environment(vec![("X".into(), "a b".into())]);
     let started = bare.link.start(request, vec![]).await.unwrap();
     assert_eq!(finish(started).await, ("out a b /workspace\n".into(), "err\n".into(), exit(7)));
     let (out, _, exit) = bare.sh("kill -9 $$").await;
@@ -123,7 +123,7 @@ async fn one_process_tree_cannot_signal_trace_or_read_another_nor_its_runner_nor
         panic!("this kernel has no Landlock signal scope (needs 6.12): trees cannot be kept apart");
     }
     let mut request = bare.request(&["sleep", "1000"]);
-    request.env = vec![("CANARY".into(), "s3cret".into())];
+    request.env = Environment(vec![("CANARY".into(), "s3cret".into())]);
     let victim = bare.link.start(request, vec![]).await.unwrap();
     let pid = victim.pid;
     let attack = format!(
@@ -218,7 +218,7 @@ async fn main_is_restarted_by_policy_keeps_its_output_and_is_replaced_on_demand(
     let main = |hash, script: &str, restart| Main {
         hash,
         argv: ["bash", "-c", script].map(String::from).to_vec(),
-        env: vec![],
+        env: Environment::default(),
         cwd: "/workspace".into(),
         restart,
         grace_ms: 300,
@@ -251,7 +251,7 @@ async fn a_main_that_cannot_be_started_says_why_and_is_tried_again() {
     let main = Main {
         hash: 9,
         argv: vec!["/no/such".into()],
-        env: vec![],
+        env: Environment::default(),
         cwd: "/workspace".into(),
         restart: RestartPolicy::Always,
         grace_ms: 300,
@@ -302,7 +302,7 @@ async fn signals_from_outside_reach_main_and_those_from_inside_do_not_stop_the_i
         argv: ["bash", "-c", "trap 'echo usr1' USR1; echo up; while :; do sleep 0.1; done"]
             .map(String::from)
             .to_vec(),
-        env: vec![],
+        env: Environment::default(),
         cwd: "/workspace".into(),
         restart: RestartPolicy::Never,
         grace_ms: 100,

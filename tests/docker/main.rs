@@ -5,5 +5,6 @@ mod bare;
 mod engine;
 mod init;
 mod network;
+mod outage;
 mod packages;
 mod support;

@@ -1,19 +1,63 @@
 //! Processes over WebSockets.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use axum::{Router, extract::WebSocketUpgrade, response::Response, routing::get};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, sync::mpsc};
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
+use tokio_util::sync::CancellationToken;
 
-use super::setup::{Open, living, open};
+use super::setup;
+use crate::{
+    api::{Problem, attach::open, serve::serve_connection},
+    app::{
+        AttachInput, AttachOutput, Attached,
+        types::{AppError, AttachRequest},
+    },
+};
 
 type Socket = WebSocketStream<UnixStream>;
 
-async fn attach(open: &Open, first: Message) -> Socket {
-    let stream = UnixStream::connect(open.operator()).await.unwrap();
-    let (mut socket, answer) = client_async("ws://skep/v1/agents/writer/attach", stream).await.unwrap();
+/// Who holds the count without being a process: the test and `gone`.
+const BYSTANDERS: usize = 2;
+
+/// A process that answers what it is told, and counts itself while it lives.
+async fn echo(request: AttachRequest, alive: Arc<()>) -> Result<Attached, AppError> {
+    if request.command.first().is_some_and(|c| c == "missing") {
+        return Err(AppError::Conflict("no such program".into()));
+    }
+    let ((out, events), (input, mut inputs)) = (mpsc::channel(4), mpsc::channel(4));
+    tokio::spawn(async move {
+        let _alive = alive;
+        let mut answer = AttachOutput::Started(7);
+        loop {
+            let last = matches!(answer, AttachOutput::Exited(_));
+            if out.send(answer).await.is_err() || last {
+                return;
+            }
+            answer = match inputs.recv().await {
+                Some(AttachInput::Stdin(bytes)) => AttachOutput::Stdout(bytes),
+                Some(AttachInput::Resize(s)) => AttachOutput::Stderr(format!("{}x{}", s.rows, s.cols).into()),
+                Some(AttachInput::Signal(signal)) => AttachOutput::Exited(128 + signal),
+                Some(AttachInput::Eof) => AttachOutput::Exited(0),
+                None => return,
+            };
+        }
+    });
+    Ok(Attached { events, input })
+}
+
+async fn attach(alive: &Arc<()>, first: Message) -> Socket {
+    let (client, server) = UnixStream::pair().unwrap();
+    let alive = alive.clone();
+    let route = get(async move |upgrade: WebSocketUpgrade| -> Result<Response, Problem> {
+        open(upgrade, move |request| echo(request, alive))
+    });
+    let (router, end) = (Router::new().route("/", route), CancellationToken::new());
+    tokio::spawn(serve_connection(server, router, None, end, Duration::from_secs(5)));
+    let (mut socket, answer) = client_async("ws://skep/", client).await.unwrap();
     assert_eq!(answer.status(), 101);
     socket.send(first).await.unwrap();
     socket
@@ -31,9 +75,9 @@ async fn next_event(socket: &mut Socket) -> Value {
     serde_json::from_str(next(socket).await.to_text().unwrap()).unwrap()
 }
 
-async fn gone(open: &Open) {
+async fn gone(alive: Arc<()>) {
     tokio::time::timeout(Duration::from_secs(5), async {
-        while living(&open.hive) > 0 {
+        while Arc::strong_count(&alive) > BYSTANDERS {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
@@ -41,10 +85,11 @@ async fn gone(open: &Open) {
     .expect("the process ends");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn input_output_and_controls_go_over_one_socket() {
-    let open = open().await;
-    let mut socket = attach(&open, text(&json!({"command": ["cat"], "tty": {"rows": 24, "cols": 80}}))).await;
+    let alive = Arc::new(());
+    let mut socket =
+        attach(&alive, text(&json!({"command": ["cat"], "tty": {"rows": 24, "cols": 80}}))).await;
     assert_eq!(next_event(&mut socket).await, json!({"started": 7}));
     socket.send(Message::binary(b"\x00hello".to_vec())).await.unwrap();
     assert_eq!(next(&mut socket).await.into_data(), b"\x01hello".as_slice());
@@ -54,36 +99,36 @@ async fn input_output_and_controls_go_over_one_socket() {
     assert_eq!(next_event(&mut socket).await, json!({"exited": 0}));
     let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it closes") };
     assert_eq!(u16::from(frame.code), 1000);
-    gone(&open).await;
+    gone(alive.clone()).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_signal_reaches_the_process() {
-    let open = open().await;
-    let mut socket = attach(&open, text(&json!({"command": []}))).await;
+    let alive = Arc::new(());
+    let mut socket = attach(&alive, text(&json!({"command": []}))).await;
     next_event(&mut socket).await;
     socket.send(text(&json!({"signal": 15}))).await.unwrap();
     assert_eq!(next_event(&mut socket).await, json!({"exited": 143}));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_process_ends_when_the_client_goes_with_or_without_a_word() {
-    let open = open().await;
+    let alive = Arc::new(());
     for polite in [true, false] {
-        let mut socket = attach(&open, text(&json!({"command": []}))).await;
+        let mut socket = attach(&alive, text(&json!({"command": []}))).await;
         next_event(&mut socket).await;
-        assert_eq!(living(&open.hive), 1);
+        assert!(Arc::strong_count(&alive) > 1);
         if polite {
             socket.close(None).await.unwrap();
         }
         drop(socket);
-        gone(&open).await;
+        gone(alive.clone()).await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_breaks_the_protocol_ends_the_session_with_the_reason() {
-    let open = open().await;
+    let alive = Arc::new(());
     let start = text(&json!({"command": []}));
     for (first, second, why) in [
         (Message::binary(b"\x00x".to_vec()), None, "first message"),
@@ -94,7 +139,7 @@ async fn what_breaks_the_protocol_ends_the_session_with_the_reason() {
         (start.clone(), Some(text(&json!({"signal": 0}))), "not a signal"),
         (start, Some(Message::text("what")), "not an AttachControl"),
     ] {
-        let mut socket = attach(&open, first).await;
+        let mut socket = attach(&alive, first).await;
         if let Some(second) = second {
             next_event(&mut socket).await;
             socket.send(second).await.unwrap();
@@ -104,13 +149,13 @@ async fn what_breaks_the_protocol_ends_the_session_with_the_reason() {
         let Message::Close(Some(frame)) = next(&mut socket).await else { panic!("it closes") };
         assert_eq!(u16::from(frame.code), 1008);
     }
-    gone(&open).await;
+    gone(alive.clone()).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_takes_nothing_holds_the_process_back_and_loses_nothing() {
-    let open = open().await;
-    let socket = attach(&open, text(&json!({"command": ["cat"]}))).await;
+    let alive = Arc::new(());
+    let socket = attach(&alive, text(&json!({"command": ["cat"]}))).await;
     let (mut to, mut from) = socket.split();
     let piece = [vec![0], vec![b'x'; 64 * 1024]].concat();
     let mut sent = 0;
@@ -132,9 +177,9 @@ async fn a_client_that_takes_nothing_holds_the_process_back_and_loses_nothing() 
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_not_there_has_nothing_to_attach_to() {
-    let open = open().await;
+    let open = setup::open().await;
     let stream = UnixStream::connect(open.operator()).await.unwrap();
     let refused = client_async("ws://skep/v1/agents/nobody/attach", stream).await.unwrap_err();
     let tokio_tungstenite::tungstenite::Error::Http(answer) = refused else { panic!("{refused}") };

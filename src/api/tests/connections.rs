@@ -14,12 +14,14 @@ use super::{
 };
 use crate::api::{Access, doors_router, serve::serve_connection};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_does_not_come_and_an_idle_connection_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let hive = hive(dir.path()).await;
     for said in ["GET /healthz HTTP/1.1\r\nHost: sk", "", "GET /healthz HTTP/1.1\r\nHost: skep\r\n\r\n"] {
         let (mut client, server) = UnixStream::pair().unwrap();
         let access = Some(Access::Agent("writer".parse().unwrap()));
-        let router = doors_router(hive());
+        let router = doors_router(hive.clone());
         let patience = Duration::from_millis(200);
         tokio::spawn(serve_connection(server, router, access, CancellationToken::new(), patience));
         client.write_all(said.as_bytes()).await.unwrap();
@@ -29,16 +31,17 @@ async fn a_head_that_does_not_come_and_an_idle_connection_are_cut() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_of_nobody_is_refused() {
     let (client, server) = UnixStream::pair().unwrap();
-    let (router, patience) = (doors_router(hive()), Duration::from_secs(5));
+    let dir = tempfile::tempdir().unwrap();
+    let (router, patience) = (doors_router(hive(dir.path()).await), Duration::from_secs(5));
     tokio::spawn(serve_connection(server, router, None, CancellationToken::new(), patience));
     let answer = super::client::send(client, &request("GET", "/v1/skills", &[("Host", "a")], "")).await;
     assert_eq!(answer.status, 403);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_too_many_connections_is_cut_and_others_are_served() {
     let open = open().await;
     let mut held = Vec::new();
@@ -55,7 +58,7 @@ async fn an_agent_with_too_many_connections_is_cut_and_others_are_served() {
     assert_eq!(open.call_as_agent("GET", "/v1/skills", "").await.status, 200);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn too_large_a_head_is_refused() {
     let open = open().await;
     // The server need not take the rest to refuse, so the refusal may get lost.
@@ -69,7 +72,7 @@ async fn too_large_a_head_is_refused() {
     assert_eq!(open.call_with("GET", "/healthz", &many, "").await.status, 431);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn at_the_end_streams_are_cut_after_the_grace_and_the_listener_is_gone() {
     let mut open = open().await;
     let mut stream = TcpStream::connect(("127.0.0.1", open.port)).await.unwrap();

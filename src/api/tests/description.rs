@@ -9,7 +9,7 @@ use super::{
     setup::open,
 };
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_description_lists_exactly_the_routes_that_exist() {
     let open = open().await;
     let api = open.call("GET", "/openapi.json", "").await.json();
@@ -29,7 +29,7 @@ async fn the_description_lists_exactly_the_routes_that_exist() {
     assert!(!registered.contains(".route(") && !registered.contains(".nest"), "routes! only");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_description_refers_to_nothing_that_it_does_not_hold() {
     let open = open().await;
     let api = open.call("GET", "/openapi.json", "").await.json();
@@ -58,7 +58,7 @@ fn collect(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_every_route_and_loads_nothing() {
     let open = open().await;
     let page = open.call("GET", "/docs", "").await;

@@ -37,7 +37,7 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
 ];
 
 pub fn filled(path: &str, agent: &str) -> String {
-    path.replace("{agent}", agent).replace("{id}", "basic-tools").replace("{name}", "NAME")
+    path.replace("{agent}", agent).replace("{id}", "alpha-tools").replace("{name}", "NAME")
 }
 
 fn passed(answer: &Answer) -> bool {
@@ -52,7 +52,7 @@ async fn refused(open: &Open, method: &str, path: &str, headers: &[(&str, &str)]
     assert_eq!(answer.header("content-type"), "application/problem+json");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_may_use_every_route_on_the_socket_and_on_tcp_with_the_token() {
     let open = open().await;
     for (method, path, _, _) in ROUTES {
@@ -64,7 +64,7 @@ async fn the_operator_may_use_every_route_on_the_socket_and_on_tcp_with_the_toke
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn tcp_without_the_token_reaches_health_only() {
     let open = open().await;
     let (host, right) = (open.host(), bearer());
@@ -91,7 +91,7 @@ async fn tcp_without_the_token_reaches_health_only() {
     refused(&open, "GET", "/healthz/../v1/agents", &[("Host", &host)], 401).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_host_or_origin_is_refused_on_every_route_even_with_the_token() {
     let open = open().await;
     let (host, token) = (open.host(), bearer());
@@ -118,7 +118,7 @@ async fn a_foreign_host_or_origin_is_refused_on_every_route_even_with_the_token(
     refused(&open, "GET", &absolute, &[("Host", &host)], 403).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn our_own_names_and_pages_are_let_in() {
     let open = open().await;
     let token = bearer();
@@ -130,7 +130,7 @@ async fn our_own_names_and_pages_are_let_in() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_reads_what_is_its_own_and_nothing_else() {
     let open = open().await;
     for (method, path, own, _) in ROUTES {

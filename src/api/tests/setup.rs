@@ -1,26 +1,68 @@
-//! The only place that knows how a hive for these tests comes to be: agents `reader`, `writer`, `zoe`;
-//! built-in skills `basic-tools`, `cron-tools`, `mail-tools`; processes that echo.
+//! A hive with a fake engine and nothing running: agents `reader`, `writer` (with a soul) and `zoe`; skills
+//! `alpha-tools` and `zeta-tools` beside the built-in ones.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc};
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    sync::mpsc,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     api::{Auth, Doors, TcpAuth, operator_router, serve_tcp, serve_unix},
-    app::Hive,
+    app::{
+        Hive,
+        hive::Parts,
+        world::{UpdateScope, World},
+    },
+    config,
+    db::Db,
+    engine::fake::FakeEngine,
+    images::{BuildOptions, Images},
+    paths::HivePaths,
+    registry::store::Store,
     secrets::SecretValue,
 };
 
 pub const TOKEN: &str = "correct-horse-battery-staple";
 
-pub fn hive() -> Arc<Hive> {
-    Hive::stub()
-}
+const CONFIG: &str = r#"
+[hive]
+name = "demo"
+[agents.reader]
+[agents.zoe]
+[agents.writer]
+soul = "souls/writer.md"
+skills = ["alpha-tools@0.0.0"]
+"#;
 
-/// Streams and processes that nobody dropped yet.
-pub fn living(hive: &Hive) -> usize {
-    Arc::strong_count(&hive.attached) - 1
+pub async fn hive(root: &std::path::Path) -> Arc<Hive> {
+    fs::write(root.join("skep.toml"), CONFIG).unwrap();
+    fs::create_dir_all(root.join("souls")).unwrap();
+    fs::write(root.join("souls/writer.md"), "# Writer\n").unwrap();
+    for skill in ["alpha-tools", "zeta-tools"] {
+        let folder = root.join("skills").join(skill);
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!("---\nname: {skill}\ndescription: For tests.\n---\n\nNothing.\n");
+        fs::write(folder.join("SKILL.md"), text).unwrap();
+    }
+    let paths = HivePaths::new(root.to_owned());
+    fs::create_dir_all(paths.agents()).unwrap();
+    let engine = Arc::new(FakeEngine::new());
+    let hive = Hive::new(Parts {
+        name: "demo".parse().unwrap(),
+        images: Images::new(engine.clone(), BuildOptions::default()),
+        engine,
+        db: Db::open(&paths.database()).unwrap(),
+        store: Store::open(&paths.store()).unwrap(),
+        init: paths.bin().join("skep-init"),
+        world: World::new(config::load(root).unwrap()),
+        callers: mpsc::channel(1).0,
+        paths,
+    });
+    hive.refresh(&UpdateScope::default()).await;
+    hive
 }
 
 /// Every door of one hive, open; the agent's is `writer`'s.
@@ -44,7 +86,8 @@ impl Open {
 }
 
 pub async fn open() -> Open {
-    let (hive, dir, shutdown) = (hive(), tempfile::tempdir().unwrap(), CancellationToken::new());
+    let (dir, shutdown) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+    let hive = hive(dir.path()).await;
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = tcp.local_addr().unwrap().port();
     let auth =
