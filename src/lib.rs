@@ -9,6 +9,8 @@ pub mod app;
 #[cfg(feature = "host")]
 pub mod config;
 #[cfg(feature = "host")]
+pub mod daemon;
+#[cfg(feature = "host")]
 pub mod db;
 #[cfg(feature = "host")]
 pub mod engine;
@@ -34,4 +36,6 @@ pub mod secrets;
 pub mod skill;
 #[cfg(feature = "host")]
 pub mod supervisor;
+#[cfg(feature = "host")]
+pub mod watcher;
 pub mod wire;

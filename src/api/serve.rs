@@ -5,15 +5,18 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    future::{Future, poll_fn},
-    io,
+    future::Future,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
-use axum::{Router, body::Body, extract::Request};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    serve::{Listener, ListenerExt},
+};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -41,57 +44,40 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Serves TCP until `shutdown`; returns when the last connection is done or its grace is over.
 pub async fn serve_tcp(listener: TcpListener, router: Router, shutdown: CancellationToken) {
-    let accept = move |cx: &mut Context<'_>| {
-        listener.poll_accept(cx).map(|accepted| {
-            let (stream, _) = accepted?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        })
-    };
-    serve(accept, router, shutdown).await;
+    let listener = listener.tap_io(|stream| {
+        if let Err(e) = stream.set_nodelay(true) {
+            tracing::debug!(error = %e, "cannot send at once");
+        }
+    });
+    serve(listener, router, shutdown).await;
 }
 
 /// Serves the operator's socket, likewise.
 pub async fn serve_unix(listener: UnixListener, router: Router, shutdown: CancellationToken) {
-    serve(
-        move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream),
-        router,
-        shutdown,
-    )
-    .await;
+    serve(listener, router, shutdown).await;
 }
 
-async fn serve<S>(
-    accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>>,
-    router: Router,
-    shutdown: CancellationToken,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+async fn serve<L>(mut listener: L, router: Router, shutdown: CancellationToken)
+where
+    L: Listener,
+    L::Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (slots, connections) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), TaskTracker::new());
     loop {
-        let next = async {
-            let slot = slots.clone().acquire_owned().await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((poll_fn(&accept).await?, slot))
+        let accepted = async {
+            let slot = slots.clone().acquire_owned().await.ok();
+            // A lack of file descriptors passes when others close: the listener tries again by itself.
+            (listener.accept().await.0, slot)
         };
-        let Some(accepted) = shutdown.run_until_cancelled(next).await else { break };
-        match accepted {
-            Ok((stream, slot)) => {
-                let connection =
-                    serve_connection(stream, router.clone(), None, shutdown.clone(), HEADER_TIMEOUT);
-                connections.spawn(async move {
-                    connection.await;
-                    drop(slot);
-                });
-            }
-            // Mostly a lack of file descriptors: it passes when others close.
-            Err(e) => {
-                tracing::warn!(error = %e, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
+        let Some((stream, slot)) = shutdown.run_until_cancelled(accepted).await else { break };
+        let connection = serve_connection(stream, router.clone(), None, shutdown.clone(), HEADER_TIMEOUT);
+        connections.spawn(async move {
+            connection.await;
+            drop(slot);
+        });
     }
-    drop(accept);
+    // Nobody shall wait for an answer that will not come.
+    drop(listener);
     connections.close();
     connections.wait().await;
 }

@@ -211,11 +211,13 @@ fn view(agent: &Agent, world: &World) -> AgentView {
         started_at: state.started_at.map(|t| t.to_string()),
         restarts: state.restarts,
         main: link.main.filter(|_| link.connected).map(|m| main_view(&m)),
-        network: config.as_ref().map_or("none", |c| match c.network {
-            Network::None => "none",
-            Network::Internet => "internet",
-        })
-        .to_owned(),
+        network: config
+            .as_ref()
+            .map_or("none", |c| match c.network {
+                Network::None => "none",
+                Network::Internet => "internet",
+            })
+            .to_owned(),
         memory: config.as_ref().map_or(0, |c| c.memory),
         disk_used: state.disk.map(|(used, _)| used),
     }

@@ -173,7 +173,11 @@ impl Hive {
             ))),
             status => {
                 let reason = agent.state().reason.clone().map(|r| format!(": {r}")).unwrap_or_default();
-                let help = if status == Status::Stopped { format!("; `skep start {id}` starts it") } else { String::new() };
+                let help = if status == Status::Stopped {
+                    format!("; `skep start {id}` starts it")
+                } else {
+                    String::new()
+                };
                 Err(AppError::Conflict(format!("agent {id} is {}{reason}{help}", status.as_str())))
             }
         }

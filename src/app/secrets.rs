@@ -11,8 +11,8 @@ use crate::{
     config::model::Config,
     ids::SecretName,
     secrets::{
-        mask::is_maskable,
         SecretValue,
+        mask::is_maskable,
         store::{SecretStore, StoreError},
     },
 };
@@ -40,11 +40,8 @@ impl Hive {
     pub async fn secrets(&self) -> Result<Vec<SecretView>, AppError> {
         let world = self.world();
         let mut views: BTreeMap<SecretName, SecretView> = BTreeMap::new();
-        let blank = |name: &SecretName, set| SecretView {
-            name: name.to_string(),
-            set,
-            used_by: BTreeMap::new(),
-        };
+        let blank =
+            |name: &SecretName, set| SecretView { name: name.to_string(), set, used_by: BTreeMap::new() };
         for name in world.secrets.names() {
             views.insert(name.clone(), blank(&name, true));
         }

@@ -2,9 +2,7 @@
 
 use super::{
     hive::Hive,
-    types::{
-        AppError, ChangeView, LockedView, ResolveView, SkillVersionView, SkillView, UpdateRequest,
-    },
+    types::{AppError, ChangeView, LockedView, ResolveView, SkillVersionView, SkillView, UpdateRequest},
     world::{UpdateScope, World, read_lock, resolve_all},
 };
 use crate::{
@@ -71,7 +69,8 @@ impl Hive {
                     .collect::<Result<Vec<_>, db::DbError>>()
             })
             .await?;
-        let views = world.index.skills.values().zip(manifests).map(|(e, m)| skill_view(&world, e, m.as_ref()));
+        let views =
+            world.index.skills.values().zip(manifests).map(|(e, m)| skill_view(&world, e, m.as_ref()));
         Ok(views.filter(|view| filter.admits(view)).collect())
     }
 
@@ -162,14 +161,16 @@ impl Hive {
         let mut scope = UpdateScope { agents: None, update: Update::All };
         if !request.agents.is_empty() {
             let parse = |name: &String| -> Result<AgentId, AppError> {
-                let id: AgentId = name.parse().map_err(|e: crate::ids::InvalidName| invalid(e.to_string()))?;
+                let id: AgentId =
+                    name.parse().map_err(|e: crate::ids::InvalidName| invalid(e.to_string()))?;
                 self.find_agent(&id).map(|agent| agent.id.clone())
             };
             scope.agents = Some(request.agents.iter().map(parse).collect::<Result<_, _>>()?);
         }
         if !request.skills.is_empty() {
             let parse = |name: &String| -> Result<SkillId, AppError> {
-                let id: SkillId = name.parse().map_err(|e: crate::ids::InvalidName| invalid(e.to_string()))?;
+                let id: SkillId =
+                    name.parse().map_err(|e: crate::ids::InvalidName| invalid(e.to_string()))?;
                 if world.index.skills.contains_key(&id) {
                     return Ok(id);
                 }

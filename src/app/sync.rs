@@ -54,12 +54,8 @@ pub async fn sync_sources(hive: &Hive, config: &Config) -> Synced {
             return synced;
         }
     };
-    let sources: Vec<(String, PathBuf)> = config
-        .registry
-        .sources
-        .iter()
-        .map(|s| (s.display().to_string(), hive.paths.resolve(s)))
-        .collect();
+    let sources: Vec<(String, PathBuf)> =
+        config.registry.sources.iter().map(|s| (s.display().to_string(), hive.paths.resolve(s))).collect();
     let (store, limits) = (hive.store.clone(), config.registry.limits);
     let read = tokio::task::spawn_blocking(move || {
         let mut faults = Vec::new();
@@ -123,19 +119,19 @@ fn read_source(
     let scan = sources::scan(source);
     faults.extend(scan.faults);
     let policy = Policy { origin: Origin::Operator, limits };
-    let model_limits =
-        Limits {
-            files: usize::try_from(limits.files).unwrap_or(usize::MAX),
-            bytes: limits.total,
-            file: limits.file,
-            manifest: limits.manifest,
-        };
+    let model_limits = Limits {
+        files: usize::try_from(limits.files).unwrap_or(usize::MAX),
+        bytes: limits.total,
+        file: limits.file,
+        manifest: limits.manifest,
+    };
     for candidate in scan.candidates {
         let place = format!("{shown}/{}", candidate.folder.display());
         let staged = match store.stage(source, &candidate.folder, &policy) {
             Ok(staged) => staged,
             Err(CopyError::Rejected { faults: rejected, .. }) => {
-                faults.extend(rejected.into_iter().map(|f| Fault { file: format!("{place}/{}", f.file), ..f }));
+                faults
+                    .extend(rejected.into_iter().map(|f| Fault { file: format!("{place}/{}", f.file), ..f }));
                 continue;
             }
             Err(e) => {

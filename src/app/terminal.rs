@@ -16,7 +16,11 @@ use super::types::TtySize;
 pub(super) struct Reader(pub Arc<AsyncFd<File>>);
 
 impl AsyncRead for Reader {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.0.poll_read_ready(cx))?;
             match guard.try_io(|fd| fd.get_ref().read(buffer.initialize_unfilled())) {

@@ -118,8 +118,7 @@ pub fn resolve_all(
     let mut next = Lock::default();
     for (id, agent) in &config.agents {
         let locked = lock.agents.get(id);
-        let request =
-            Request { agent: Some(id), skills: &agent.skills, lock: locked, update: scope.of(id) };
+        let request = Request { agent: Some(id), skills: &agent.skills, lock: locked, update: scope.of(id) };
         match solve(index, &request) {
             Ok(resolution) => {
                 next.agents.insert(id.clone(), resolution.locked());
@@ -199,7 +198,9 @@ impl Hive {
                 world.warnings.extend(loaded.warnings);
             }
             Err(e) => {
-                world.refused.push(Fault::new(world.config.secrets_file.display().to_string(), e.to_string()));
+                world
+                    .refused
+                    .push(Fault::new(world.config.secrets_file.display().to_string(), e.to_string()));
             }
         }
     }

@@ -60,9 +60,8 @@ pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
             agent.failed(reason.clone());
             set_status(hive, agent, Status::Failed).await;
             let id = agent.id.clone();
-            let noted = hive.db.write(move |tx| {
-                db::agents::set_last_error(tx, &id, Some(&reason), Timestamp::now())
-            });
+            let noted =
+                hive.db.write(move |tx| db::agents::set_last_error(tx, &id, Some(&reason), Timestamp::now()));
             if let Err(e) = noted.await {
                 tracing::error!(agent = %agent.id, error = %e, "cannot record the failure");
             }

@@ -122,18 +122,7 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
     let prompt = build_prompt(hive, &skills, soul.as_deref());
     let warnings = warnings(&resolution, &granted);
     let hash = spec::spec_hash(&spec);
-    Ok(Preparation {
-        config,
-        spec,
-        hash,
-        skills,
-        grants: granted,
-        secret_env,
-        prompt,
-        soul,
-        main,
-        warnings,
-    })
+    Ok(Preparation { config, spec, hash, skills, grants: granted, secret_env, prompt, soul, main, warnings })
 }
 
 async fn load_skills(

@@ -37,11 +37,13 @@ pub fn sync(
         .open(dir.soul())?;
     let there = read(&mut copy)?;
     copy.set_permissions(fs::Permissions::from_mode(0o644))?;
-    let (uid, gid) = owner.unwrap_or((rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()));
+    let (uid, gid) =
+        owner.unwrap_or((rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()));
     if rustix::process::geteuid().is_root() {
         fchown(&copy, Some(uid), Some(gid))?;
     }
-    let edited = there.as_deref().filter(|t| editable && laid.as_deref() == Some(configured) && *t != configured);
+    let edited =
+        there.as_deref().filter(|t| editable && laid.as_deref() == Some(configured) && *t != configured);
     if let Some(edited) = edited {
         write_atomically(source, edited.as_bytes())?;
         return fs::write(laid_path, edited);
