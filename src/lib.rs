@@ -3,6 +3,8 @@
 //! The module list is the map; `README.md` (Architecture) tells the invariants.
 
 #[cfg(feature = "host")]
+pub mod api;
+#[cfg(feature = "host")]
 pub mod app;
 #[cfg(feature = "host")]
 pub mod cli;
@@ -36,4 +38,6 @@ pub mod secrets;
 pub mod skill;
 #[cfg(feature = "host")]
 pub mod supervisor;
+#[cfg(feature = "host")]
+pub mod watcher;
 pub mod wire;

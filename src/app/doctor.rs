@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 use semver::Version;
 
-use super::types::Finding;
+use super::{Hive, types::Finding};
 use crate::{
     config,
     engine::{Engine, EngineError, EngineInfo},
@@ -16,6 +16,13 @@ use crate::{
 
 /// Free space below which agents will soon fail, in bytes.
 const LITTLE_SPACE: u64 = 2 << 30;
+
+impl Hive {
+    /// What is missing, wrong or unsafe, as the supervisor sees it.
+    pub async fn doctor(&self) -> Vec<Finding> {
+        examine(self.engine.as_ref(), Some(&self.paths.root)).await
+    }
+}
 
 /// Looks at everything; `hive` is a folder with `skep.toml`.
 pub async fn examine(engine: &dyn Engine, hive: Option<&Path>) -> Vec<Finding> {

@@ -2,5 +2,22 @@
 //!
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
+mod agents;
 pub mod doctor;
+mod exec;
+pub mod hive;
+mod logs;
+mod secrets;
+mod skills;
+mod sync;
+mod terminal;
 pub mod types;
+pub mod world;
+
+/// Result of use cases.
+pub type Result<T> = std::result::Result<T, types::AppError>;
+
+pub use exec::{AttachInput, AttachOutput, Attached};
+pub use hive::Hive;
+pub use logs::{LogRequest, LogStream};
+pub use skills::SkillFilter;

@@ -21,6 +21,15 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "SKEP_LOG", doc: "what is logged, such as info or skep=debug" },
     Variable { name: "DOCKER_HOST", doc: "address of the Docker engine, instead of /var/run/docker.sock" },
     Variable { name: "NO_COLOR", doc: "no colour when set to anything" },
+    Variable { name: "SKEP_TOKEN", doc: "token for the address in SKEP_HOST" },
+    Variable { name: "http_proxy", doc: "proxy that image builds use" },
+    Variable { name: "https_proxy", doc: "likewise" },
+    Variable { name: "no_proxy", doc: "hosts reached without it" },
+    Variable { name: "HTTP_PROXY", doc: "proxy that image builds use" },
+    Variable { name: "HTTPS_PROXY", doc: "likewise" },
+    Variable { name: "NO_PROXY", doc: "hosts reached without it" },
+    Variable { name: "PIP_INDEX_URL", doc: "package index that image builds use" },
+    Variable { name: "NPM_CONFIG_REGISTRY", doc: "likewise, for npm" },
     Variable { name: "TERM", doc: "type of the terminal, handed to `skep shell`" },
 ];
 

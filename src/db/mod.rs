@@ -28,6 +28,9 @@ use tokio::sync::watch;
 /// Files up to this size are checked at every start (about 0.1 s for so many bytes).
 const CHECKED_UP_TO: u64 = 128 << 20;
 
+/// A transaction on the writer's thread, as `Db::write` hands it out.
+pub type Tx<'a> = Transaction<'a>;
+
 /// The hive's database. Clones share it; it closes with the last one.
 #[derive(Debug, Clone)]
 pub struct Db {

@@ -209,6 +209,7 @@ impl Engine for DockerEngine {
                         | ContainerSummaryStateEnum::RESTARTING
                 )
             ),
+            paused: c.state == Some(ContainerSummaryStateEnum::PAUSED),
         });
         Ok(listed.collect())
     }

@@ -57,6 +57,8 @@ pub struct Listed {
     pub labels: BTreeMap<String, String>,
     /// Whether it runs (a paused one does).
     pub running: bool,
+    /// Whether it is frozen.
+    pub paused: bool,
 }
 
 /// Something happened to a container; a hint to look, never a fact to act on.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 use tokio::{process::Command, sync::mpsc};
 
-use super::{DEFAULT_IMAGE, ImageError, Images, Result, context, run_script};
+use super::{ImageError, Images, Result, context, run_script, with_hint};
 use crate::engine::{EngineError, ImageBuild, ImageInfo};
 
 /// The folder's files, sorted by path: path, whether executable, content.
@@ -23,39 +23,39 @@ const LABEL_INPUTS: &str = "skep.inputs";
 const LABEL_IMAGE: &str = "skep.image";
 
 impl Images {
-    pub(super) async fn ensure_agent(&self, progress: &mpsc::Sender<String>) -> Result<ImageInfo> {
-        let there = match self.engine.image(DEFAULT_IMAGE).await {
+    pub(super) async fn ensure_agent(&self, tag: &str, progress: &mpsc::Sender<String>) -> Result<ImageInfo> {
+        let there = match self.engine.image(tag).await {
             Ok(image) => Some(image),
             Err(EngineError::NotFound(_)) => None,
             Err(e) => return Err(e.into()),
         };
-        let (base, base_id) = match (self.base(progress).await, &there) {
+        let base = match (self.base(progress).await, &there) {
             (Ok(base), _) => base,
             (Err(e @ ImageError::Engine(_)), _) => return Err(e),
             // Better an image that may be old than none: only the base is gone, not what was built on it.
             (Err(e), Some(image)) => {
-                let line = format!("{DEFAULT_IMAGE} is used as it is: {e}");
+                let line = format!("{tag} is used as it is: {e}");
                 progress.try_send(line).ok();
                 return Ok(image.clone());
             }
             (Err(e), None) => return Err(e),
         };
         let bundle = self.certificates().await?;
-        let inputs = inputs(&FOLDER, &base_id, &bundle);
+        let inputs = inputs(&FOLDER, &base.1, &bundle);
         if let Some(image) = &there
             && image.labels.get(LABEL_INPUTS) == Some(&inputs)
         {
             return Ok(image.clone());
         }
-        let line = format!("building {DEFAULT_IMAGE} on {base}");
+        let line = format!("building {tag} on {}", base.0);
         progress.try_send(line).ok();
-        let build = self.agent_build(&base, &base_id, inputs, &bundle)?;
+        let build = self.agent_build(tag, &base, inputs, &bundle)?;
         match self.engine.build(build, progress.clone()).await {
             Ok(()) => {}
-            Err(EngineError::Refused(why)) => return Err(ImageError::Agent(why)),
+            Err(EngineError::Refused(why)) => return Err(ImageError::Agent(with_hint(why))),
             Err(e) => return Err(e.into()),
         }
-        let built = self.engine.image(DEFAULT_IMAGE).await?;
+        let built = self.engine.image(tag).await?;
         if let Some(old) = there.filter(|old| old.id != built.id) {
             // Stays when a container or an image stands on it.
             self.engine.remove_image(&old.id).await.ok();
@@ -63,21 +63,27 @@ impl Images {
         Ok(built)
     }
 
-    fn agent_build(&self, base: &str, base_id: &str, inputs: String, bundle: &[u8]) -> Result<ImageBuild> {
+    fn agent_build(
+        &self,
+        tag: &str,
+        (base, base_id): &(String, String),
+        inputs: String,
+        bundle: &[u8],
+    ) -> Result<ImageBuild> {
         let mut files = FOLDER.to_vec();
         if !bundle.is_empty() {
             files.push(("ca-bundle.crt", false, bundle));
         }
         let mut args = self.options.args.clone();
-        args.insert("BASE".to_owned(), base.to_owned());
+        args.insert("BASE".to_owned(), base.clone());
         Ok(ImageBuild {
-            tag: DEFAULT_IMAGE.to_owned(),
+            tag: tag.to_owned(),
             context: context(&files).map_err(|e| ImageError::Agent(e.to_string()))?,
             args,
             labels: BTreeMap::from([
                 (LABEL_IMAGE.to_owned(), "agent".to_owned()),
                 (LABEL_INPUTS.to_owned(), inputs),
-                ("skep.base".to_owned(), base_id.to_owned()),
+                ("skep.base".to_owned(), base_id.clone()),
             ]),
         })
     }

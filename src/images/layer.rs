@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
-use super::{ImageError, Images, Result, context};
+use super::{ImageError, Images, Result, context, with_hint};
 use crate::engine::{EngineError, ImageBuild, ImageInfo};
 
 /// Label of every layer: the whole key.
@@ -82,7 +82,10 @@ impl Images {
         };
         match self.engine.build(build, progress.clone()).await {
             Ok(()) => Ok(self.engine.image(&tag).await?),
-            Err(EngineError::Refused(why)) => Err(ImageError::Packages(explain(image, requests, &why))),
+            Err(EngineError::Refused(why)) => {
+                let text = with_hint(explain(image, requests, &why));
+                Err(ImageError::Packages(text))
+            }
             Err(e) => Err(e.into()),
         }
     }

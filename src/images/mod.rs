@@ -84,6 +84,8 @@ pub struct BuildOptions {
     pub args: BTreeMap<String, String>,
     /// The engine's endpoint, for the script that makes the base image.
     pub endpoint: Option<String>,
+    /// Name under which the default image is looked for and built; none: [`DEFAULT_IMAGE`].
+    pub default_image: Option<String>,
 }
 
 /// Shared work in progress: whoever asks for the same waits for the same answer.
@@ -109,7 +111,9 @@ impl Images {
     /// When it is not there and cannot be had; the text says what to do.
     pub async fn ensure(&self, image: &str, progress: &mpsc::Sender<String>) -> Result<ImageInfo> {
         if image == DEFAULT_IMAGE || image == "skep-agent" {
-            return self.once(DEFAULT_IMAGE, self.ensure_agent(progress)).await;
+            let tag = self.options.default_image.as_deref();
+            let work = self.ensure_agent(tag.unwrap_or(DEFAULT_IMAGE), progress);
+            return self.once(DEFAULT_IMAGE, work).await;
         }
         match self.engine.image(image).await {
             Err(EngineError::NotFound(_)) => {}
@@ -220,6 +224,25 @@ fn remedy(image: &str) -> String {
         None => {
             format!("check the name, `docker pull {image}` by hand, or build it under this name")
         }
+    }
+}
+
+/// What to do when a build's output shows that a proxy's certificate was not trusted.
+fn with_hint(text: String) -> String {
+    let lower = text.to_lowercase();
+    let signs = [
+        "certificate verif",
+        "self-signed certificate",
+        "self signed certificate",
+        "unable to get issuer",
+        "unable to get local issuer",
+    ];
+    if signs.iter().any(|s| lower.contains(s)) {
+        format!(
+            "{text}\na certificate was not trusted: set `ca_bundle` in [hive] to a PEM file with your proxy's certificates"
+        )
+    } else {
+        text
     }
 }
 

@@ -45,6 +45,13 @@ async fn the_default_image_is_built_once_and_again_only_when_its_base_changes() 
     assert_eq!(builds, 2, "{calls:?}");
 }
 
+#[test]
+fn a_certificate_that_is_not_trusted_gets_a_remedy() {
+    let failed = "SSL: CERTIFICATE_VERIFY_FAILED certificate verify failed";
+    assert!(with_hint(failed.to_owned()).contains("ca_bundle"));
+    assert_eq!(with_hint("disk full".to_owned()), "disk full");
+}
+
 #[tokio::test]
 async fn an_outage_stays_an_outage_and_a_missing_image_gets_a_remedy() {
     let engine = Arc::new(FakeEngine::new());

@@ -241,16 +241,15 @@ pub fn drift(wanted: &ContainerSpec, have: &Inspected) -> Vec<String> {
     found.field("working directory", &is.working_dir, &wanted.working_dir);
     found.field("hostname", &is.hostname, &wanted.hostname);
     found.map("mount", &by_target(&is.mounts), &by_target(&wanted.mounts));
-    let tmpfs = |all: &[Tmpfs]| -> BTreeMap<String, Tmpfs> {
-        all.iter().map(|t| (t.target.clone(), t.clone())).collect()
-    };
-    found.map("in-memory file system", &tmpfs(&is.tmpfs), &tmpfs(&wanted.tmpfs));
+    let (has, wants) = (in_memory(&is.tmpfs), in_memory(&wanted.tmpfs));
+    found.map("in-memory file system", &has, &wants);
     found.field("memory limit", &is.memory, &wanted.memory);
     found.field("processor limit", &is.nano_cpus, &wanted.nano_cpus);
     found.field("process limit", &is.pids, &wanted.pids);
     found.field("size of /dev/shm", &is.shm_size, &wanted.shm_size);
     found.field("network", &is.network, &wanted.network);
-    found.field("runtime", &is.runtime, &wanted.runtime);
+    let runtime = |r: &Option<String>| r.clone().unwrap_or_else(|| "the default".to_owned());
+    found.field("runtime", &runtime(&is.runtime), &runtime(&wanted.runtime));
     found.field("stop timeout", &is.stop_timeout, &wanted.stop_timeout);
     found.map("label", &is.labels, &wanted.labels);
     let hash = spec_hash(wanted);
@@ -259,11 +258,23 @@ pub fn drift(wanted: &ContainerSpec, have: &Inspected) -> Vec<String> {
     found.0
 }
 
-fn by_target(mounts: &[Mount]) -> BTreeMap<String, (&Path, &'static str)> {
-    let mode = |m: &Mount| {
-        if m.read_only { "read-only" } else { "writable" }
+fn by_target(mounts: &[Mount]) -> BTreeMap<String, String> {
+    let words = |m: &Mount| {
+        let mode = if m.read_only { "read-only" } else { "writable" };
+        format!("{}, {mode}", m.source.display())
     };
-    mounts.iter().map(|m| (m.target.clone(), (m.source.as_path(), mode(m)))).collect()
+    let all = mounts.iter();
+    all.map(|m| (m.target.clone(), words(m))).collect()
+}
+
+fn in_memory(tmpfs: &[Tmpfs]) -> BTreeMap<String, String> {
+    let words = |t: &Tmpfs| {
+        let exec = if t.exec { "exec" } else { "noexec" };
+        let (uid, gid) = t.user;
+        format!("{} bytes, mode {:o}, {exec}, owner {uid}:{gid}", t.size, t.mode)
+    };
+    let all = tmpfs.iter();
+    all.map(|t| (t.target.clone(), words(t))).collect()
 }
 
 struct Found(Vec<String>);

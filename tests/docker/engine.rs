@@ -8,8 +8,11 @@ use bollard::{
 };
 use serde_json::json;
 use skep::{
+    config::model::{Agent, Network, Restart, Workspace},
     engine::{ContainerSpec, Engine, EngineError, Mount, Tmpfs},
-    sandbox::spec::{drift, mounts_missing, spec_hash},
+    sandbox::spec::{
+        AgentPaths, SpecInput, container_spec, drift, group_file, mounts_missing, passwd_file, spec_hash,
+    },
 };
 
 use crate::support::{IMAGE, Trash, World};
@@ -320,4 +323,92 @@ async fn the_engine_tells_what_it_is() {
     assert!(matches!(info.cgroup_version.as_str(), "1" | "2"), "{info:?}");
     assert!(info.security_options.iter().any(|o| o.contains("seccomp")), "{info:?}");
     assert!(info.api_version.starts_with("1."), "{info:?}");
+}
+
+/// Folders and files as the supervisor lays them; `init` is a script here.
+fn lay(folder: &std::path::Path, init: &str, user: (u32, u32)) -> AgentPaths {
+    let at = |name: &str| folder.join(name);
+    let mode = |name: &str, bits| {
+        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(bits)).unwrap();
+    };
+    for name in ["skep", "view/custom", "custom", "workspace"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::fs::write(at("skep/init"), format!("#!/bin/bash\n{init}\n")).unwrap();
+    std::fs::write(at("soul.md"), "be kind\n").unwrap();
+    std::fs::write(at("passwd"), passwd_file(user.0, user.1)).unwrap();
+    std::fs::write(at("group"), group_file(user.1)).unwrap();
+    std::fs::write(at("ca.crt"), "no certificate\n").unwrap();
+    for (name, bits) in [(".", 0o755), ("skep/init", 0o755), ("custom", 0o777), ("workspace", 0o777)] {
+        mode(name, bits);
+    }
+    AgentPaths {
+        skep: at("skep"),
+        view: at("view"),
+        custom: at("custom"),
+        workspace: Some(at("workspace")),
+        soul: Some(at("soul.md")),
+        passwd: at("passwd"),
+        group: at("group"),
+    }
+}
+
+fn agent() -> Agent {
+    Agent {
+        id: "writer".parse().unwrap(),
+        description: String::new(),
+        soul: Some("soul.md".into()),
+        allow_soul_edit: false,
+        skills: Vec::new(),
+        secrets: None,
+        command: None,
+        main: None,
+        main_restart: Restart::Always,
+        env: BTreeMap::from([("LOG_LEVEL".to_owned(), "info".to_owned())]),
+        workspace: Workspace::Named,
+        image: IMAGE.to_owned(),
+        memory: 256 << 20,
+        cpus: 0.75,
+        pids: 50,
+        disk: 1 << 30,
+        network: Network::None,
+        stop_grace: Duration::from_secs(10),
+        runtime: None,
+        autostart: true,
+    }
+}
+
+#[tokio::test]
+async fn an_agents_whole_specification_comes_true() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let user = (100_200, 100_201);
+    let init = "id -un; id -gn; pwd; echo $HOME $SKEP_AGENT $SKEP_HIVE $SKEP_API $LOG_LEVEL\n\
+        command -v node >/dev/null && cat $SSL_CERT_FILE; echo mounts; cat /proc/self/mountinfo";
+    let paths = lay(folder.path(), init, user);
+    let image = world.engine.image(IMAGE).await.unwrap();
+    let hive = world.prefix.parse().unwrap();
+    let ca = folder.path().join("ca.crt");
+    let spec = container_spec(&SpecInput {
+        hive: &hive,
+        agent: &agent(),
+        paths: &paths,
+        user,
+        image: IMAGE,
+        image_id: &image.id,
+        image_env: &image.env,
+        ca_bundle: Some(&ca),
+        internet: "unused",
+    });
+    let output = world.run(&spec).await;
+    let (said, mountinfo) = output.split_once("mounts\n").expect(&output);
+    assert_eq!(
+        said,
+        format!(
+            "agent\nagent\n/workspace\n/workspace/home writer {hive} /skep/api.sock info\nno certificate\n"
+        )
+    );
+    assert_eq!(mounts_missing(&spec, mountinfo), Vec::<String>::new());
+    let have = world.engine.inspect(&spec.name).await.unwrap();
+    assert_eq!(drift(&spec, &have), Vec::<String>::new());
 }

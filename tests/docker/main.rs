@@ -1,9 +1,12 @@
 //! Tests that need a real container engine.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
+mod agents;
 mod bare;
 mod engine;
+mod hive;
 mod init;
 mod network;
+mod outage;
 mod packages;
 mod support;

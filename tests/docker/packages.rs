@@ -14,10 +14,14 @@ use tokio::sync::mpsc;
 use crate::support::{IMAGE, Trash, World, tar_of};
 
 fn images(world: &World) -> Images {
+    images_with(world, BuildOptions::default())
+}
+
+fn images_with(world: &World, options: BuildOptions) -> Images {
     let args = BUILD_ARGS.iter();
     let options = BuildOptions {
         args: args.filter_map(|k| Some(((*k).to_owned(), std::env::var(k).ok()?))).collect(),
-        ..BuildOptions::default()
+        ..options
     };
     Images::new(world.engine.clone(), options)
 }
@@ -145,4 +149,22 @@ async fn the_default_image_is_taken_as_it_is_while_its_inputs_are_the_same() {
     assert_eq!(first, second);
     assert_eq!(lines.recv().await, None);
     assert!(first.labels.contains_key("skep.inputs"), "{first:?}");
+}
+
+#[tokio::test]
+async fn the_default_image_is_built_from_what_the_program_carries() {
+    let world = World::new().await;
+    let tag = format!("skep-test-{}:agent", world.prefix);
+    world.later(Trash::Image(tag.clone()));
+    let options = BuildOptions { default_image: Some(tag.clone()), ..BuildOptions::default() };
+    let images = images_with(&world, options);
+    let (progress, mut lines) = mpsc::channel(4096);
+    let built = images.ensure(IMAGE, &progress).await.unwrap();
+    drop(progress);
+    assert!(lines.recv().await.unwrap().starts_with("building "));
+    assert_eq!(built.labels["skep.image"], "agent");
+    assert_eq!(built.user, "agent");
+    assert!(built.tags.contains(&tag));
+    let node = images.node_version(&built.id).await.unwrap();
+    assert!(node.is_some_and(|n| n.major >= 24));
 }

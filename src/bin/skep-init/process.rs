@@ -14,7 +14,7 @@ use nix::{
     unistd::{Pid, pipe2, read, write},
 };
 use skep::wire::{
-    Exit, Io,
+    Environment, Exit, Io,
     spool::{MAX_RECORD, Stream, Writer},
 };
 
@@ -43,7 +43,7 @@ impl StartError {
 /// What to start.
 pub struct Request<'a> {
     pub argv: &'a [String],
-    pub env: &'a [(String, String)],
+    pub env: &'a Environment,
     pub cwd: &'a str,
     pub io: &'a Io,
     pub timeout_ms: Option<u64>,
@@ -331,7 +331,7 @@ impl Strings {
         let mut env: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
             .collect();
-        env.extend(request.env.iter().cloned());
+        env.extend(request.env.0.iter().cloned());
         let paths = if program.contains('/') {
             vec![c(program)?]
         } else {

@@ -38,7 +38,13 @@ impl Engine for FakeEngine {
         let listed = mine.map(|c| {
             let mut labels = c.spec.labels.clone();
             labels.insert(LABEL_SPEC.to_owned(), c.label.clone());
-            Listed { id: c.id.clone(), name: c.spec.name.clone(), labels, running: c.state.running }
+            Listed {
+                id: c.id.clone(),
+                name: c.spec.name.clone(),
+                labels,
+                running: c.state.running,
+                paused: c.state.paused,
+            }
         });
         Ok(listed.collect())
     }

@@ -207,6 +207,8 @@ fn the_same_container_has_no_drift_and_every_difference_is_said() {
     have.spec.env.insert("EXTRA".to_owned(), "1".to_owned());
     have.spec.mounts.retain(|m| m.target != "/workspace");
     have.spec.mounts[0].read_only = false;
+    have.spec.tmpfs[0].exec = false;
+    have.spec.runtime = Some("runsc".to_owned());
     have.spec.network = "host".to_owned();
     have.spec_label = None;
     have.weaknesses.push("capabilities are added".to_owned());
@@ -215,10 +217,12 @@ fn the_same_container_has_no_drift_and_every_difference_is_said() {
     insta::assert_snapshot!(said, @r#"
     environment variable HOME is missing
     environment variable EXTRA is not wanted
-    mount /etc/group is ("/h/.skep/agents/writer/group", "writable"), wanted ("/h/.skep/agents/writer/group", "read-only")
+    mount /etc/group is "/h/.skep/agents/writer/group, writable", wanted "/h/.skep/agents/writer/group, read-only"
     mount /workspace is missing
+    in-memory file system /tmp is "134217728 bytes, mode 1777, noexec, owner 0:0", wanted "134217728 bytes, mode 1777, exec, owner 0:0"
     memory limit is 1073741824, wanted 536870912
     network is "host", wanted "skep-h-internet"
+    runtime is "runsc", wanted "the default"
     label skep.spec is "nothing", wanted "[hash]"
     capabilities are added
     "#);

@@ -1,0 +1,74 @@
+//! Who calls, and what they may do: the operator everything, an agent what the list here names.
+//!
+//! What is not listed is forbidden to agents, also routes that do not exist.
+
+use axum::{
+    extract::{MatchedPath, RawPathParams, Request, rejection::RawPathParamsRejection},
+    http::{Method, StatusCode},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::problem::Problem;
+use crate::ids::AgentId;
+
+/// On whose behalf a request comes; put into its extensions by the door that it came through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// The operator's socket, or TCP with the token.
+    Operator,
+    /// This agent's door.
+    Agent(AgentId),
+}
+
+/// What an agent may read (contract.md 5, last paragraph). In paths with `{agent}`: only itself.
+const AGENT_READS: &[&str] = &[
+    "/healthz",
+    "/readyz",
+    "/v1/skills",
+    "/v1/skills/{id}",
+    "/v1/agents/{agent}",
+    "/v1/agents/{agent}/prompt",
+    "/v1/agents/{agent}/logs",
+];
+
+impl Access {
+    /// Whether the caller may use a route.
+    ///
+    /// # Errors
+    /// 403 that says what is forbidden.
+    pub fn check(&self, method: &Method, route: Option<&str>, agent: Option<&str>) -> Result<(), Problem> {
+        let Self::Agent(caller) = self else { return Ok(()) };
+        if route.is_some_and(|r| r.contains("{agent}")) && agent != Some(caller.as_str()) {
+            return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
+        }
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if reads && route.is_some_and(|r| AGENT_READS.contains(&r)) {
+            return Ok(());
+        }
+        Err(Problem::forbidden(format!("agent {caller} may not do this; it is the operator's")))
+    }
+}
+
+/// Lets through what the caller may do. A request of nobody is refused.
+pub async fn enforce(
+    path: Option<MatchedPath>,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(access) = request.extensions().get::<Access>().cloned() else {
+        return Problem::forbidden("nobody vouches for this request").into_response();
+    };
+    let agent = params.iter().flatten().find(|(name, _)| *name == "agent").map(|(_, value)| value);
+    if let Err(problem) = access.check(request.method(), path.as_ref().map(MatchedPath::as_str), agent) {
+        return problem.into_response();
+    }
+    let response = next.run(request).await;
+    // What went wrong inside is the operator's to know: it may name paths of the host.
+    if access != Access::Operator && response.status() == StatusCode::INTERNAL_SERVER_ERROR {
+        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the supervisor failed; its log tells why")
+            .into_response();
+    }
+    response
+}

@@ -1,0 +1,113 @@
+//! The HTTP edge (contract.md 5): the operator's doors and each agent's.
+//!
+//! Handlers parse, call one use case of `app`, and shape the answer; they decide nothing. Every route is
+//! registered with `routes!`, so that the description at `/openapi.json` is exact.
+
+mod access;
+mod agents;
+mod attach;
+mod docs;
+mod extract;
+mod guard;
+mod hive;
+mod metrics;
+mod observe;
+mod page;
+mod problem;
+mod secrets;
+mod serve;
+mod skills;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::{StatusCode, Uri},
+    middleware::{from_fn, from_fn_with_state},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt},
+    routes,
+};
+
+pub use access::Access;
+pub use guard::{Auth, TcpAuth};
+pub use page::Page;
+pub use problem::{FieldFault, Problem};
+pub use secrets::SecretSet;
+pub use serve::{Doors, serve_tcp, serve_unix};
+pub use skills::Changes;
+
+use crate::app::Hive;
+
+/// Bytes of a body.
+const MAX_BODY: usize = 1024 * 1024;
+/// Bytes of an `exec` body, whose standard input alone may have 1 MiB and grows when written as JSON.
+const MAX_EXEC_BODY: usize = 2 * 1024 * 1024;
+
+/// For the operator: everything, once `auth` is satisfied.
+pub fn operator_router(hive: Arc<Hive>, auth: Auth) -> Router {
+    outside(inside(hive).layer(from_fn_with_state(Arc::new(auth), guard::admit)))
+}
+
+/// For the agents' doors: what [`Access::Agent`] in a request's extensions may do. Serve it with [`Doors`].
+fn doors_router(hive: Arc<Hive>) -> Router {
+    outside(inside(hive))
+}
+
+fn routes() -> OpenApiRouter<Arc<Hive>> {
+    OpenApiRouter::new()
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::show))
+        .routes(routes!(agents::start))
+        .routes(routes!(agents::stop))
+        .routes(routes!(agents::restart))
+        .routes(routes!(agents::prompt))
+        .routes(routes!(agents::logs))
+        .routes(routes!(agents::soul, agents::set_soul))
+        .routes(routes!(agents::exec).layer(DefaultBodyLimit::max(MAX_EXEC_BODY)))
+        .routes(routes!(attach::attach))
+        .routes(routes!(skills::resolve_agent))
+        .routes(routes!(skills::list))
+        .routes(routes!(skills::show))
+        .routes(routes!(skills::resolve))
+        .routes(routes!(skills::update))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::set, secrets::remove))
+        .routes(routes!(hive::show))
+        .routes(routes!(hive::doctor))
+        .routes(routes!(hive::shutdown))
+        .routes(routes!(hive::healthz))
+        .routes(routes!(hive::readyz))
+        .routes(routes!(hive::metrics))
+        .routes(routes!(docs::openapi))
+        .routes(routes!(docs::docs))
+}
+
+fn inside(hive: Arc<Hive>) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn(observe::refuse_forms))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn(access::enforce))
+        .with_state(hive)
+}
+
+fn outside(router: Router) -> Router {
+    router.layer(CatchPanicLayer::custom(observe::panicked)).layer(from_fn(observe::observe))
+}
+
+async fn no_route(uri: Uri) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, format!("there is no route {}; see /docs", uri.path()))
+}
+
+async fn no_method() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not know the method; see the Allow header")
+}

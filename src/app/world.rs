@@ -1,0 +1,289 @@
+//! What is wanted, as one value: configuration, registry, resolutions and secrets that belong together.
+//!
+//! A refresh reads everything anew and puts the new world in force as a whole; a file with a
+//! mistake leaves the old one in force and is told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::{hive::Hive, sync};
+use crate::{
+    config::{
+        load::{self, ConfigError, Loaded},
+        model::Config,
+    },
+    db,
+    error::Fault,
+    ids::{AgentId, SkillId},
+    registry::{
+        file::{self, SkillsFile, UsedBy, Written},
+        index::Index,
+    },
+    resolver::{
+        lock::{Lock, LockedAgent},
+        solve::{Request, Resolution, Update, solve},
+    },
+    secrets::{mask::Masker, store::Secrets},
+    supervisor::agent::Agent,
+};
+
+/// What is wanted.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// Counts refreshes: agents whose preparation is older are prepared again.
+    pub generation: u64,
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// What is accepted in it but probably not meant.
+    pub warnings: Vec<Fault>,
+    /// Mistakes of a newer `skep.toml`, `skep.lock` or secrets file that was refused.
+    pub refused: Vec<Fault>,
+    /// Faults of skill sources.
+    pub source_faults: Vec<Fault>,
+    /// Every skill.
+    pub index: Arc<Index>,
+    /// What each agent gets, or why it cannot.
+    pub resolutions: BTreeMap<AgentId, Result<Arc<Resolution>, String>>,
+    /// `skep.lock` as it stands.
+    pub lock: Lock,
+    /// The secrets.
+    pub secrets: Arc<Secrets>,
+    /// Masks them.
+    pub masker: Masker,
+}
+
+impl World {
+    /// The first world, from a configuration alone; a refresh completes it.
+    #[must_use]
+    pub fn new(loaded: Loaded) -> Self {
+        Self {
+            generation: 0,
+            config: Arc::new(loaded.config),
+            warnings: loaded.warnings,
+            refused: Vec::new(),
+            source_faults: Vec::new(),
+            index: Arc::default(),
+            resolutions: BTreeMap::new(),
+            lock: Lock::default(),
+            secrets: Arc::default(),
+            masker: Masker::new([]),
+        }
+    }
+
+    /// Which agents resolved which skills.
+    #[must_use]
+    pub fn used_by(&self) -> UsedBy {
+        let mut used: BTreeMap<SkillId, BTreeSet<AgentId>> = BTreeMap::new();
+        for (agent, resolution) in &self.resolutions {
+            for id in resolution.iter().flat_map(|r| r.skills.keys()) {
+                used.entry(id.clone()).or_default().insert(agent.clone());
+            }
+        }
+        used
+    }
+}
+
+/// What of the lock a refresh may leave behind.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateScope {
+    /// Only these agents; none: all.
+    pub agents: Option<BTreeSet<AgentId>>,
+    /// How far.
+    pub update: Update,
+}
+
+impl UpdateScope {
+    fn of(&self, agent: &AgentId) -> Update {
+        match &self.agents {
+            Some(agents) if !agents.contains(agent) => Update::None,
+            _ => self.update.clone(),
+        }
+    }
+}
+
+/// Resolves every agent against a lock: what each gets, and the lock that follows.
+pub fn resolve_all(
+    config: &Config,
+    index: &Index,
+    lock: &Lock,
+    scope: &UpdateScope,
+) -> (BTreeMap<AgentId, Result<Arc<Resolution>, String>>, Lock) {
+    let mut resolutions = BTreeMap::new();
+    let mut next = Lock::default();
+    for (id, agent) in &config.agents {
+        let locked = lock.agents.get(id);
+        let request = Request { agent: Some(id), skills: &agent.skills, lock: locked, update: scope.of(id) };
+        match solve(index, &request) {
+            Ok(resolution) => {
+                next.agents.insert(id.clone(), resolution.locked());
+                resolutions.insert(id.clone(), Ok(Arc::new(resolution)));
+            }
+            Err(conflict) => {
+                // What was locked stays so: a fault that goes away must not cost the versions.
+                next.agents.insert(id.clone(), locked.cloned().unwrap_or_else(LockedAgent::new));
+                resolutions.insert(id.clone(), Err(conflict.to_string()));
+            }
+        }
+    }
+    (resolutions, next)
+}
+
+impl Hive {
+    /// Reads configuration, secrets, skill sources and lock anew and puts the new world in force.
+    pub async fn refresh(&self, scope: &UpdateScope) {
+        let guard = self.refreshing.lock().await;
+        let old = self.world();
+        let mut world = World { generation: old.generation + 1, refused: Vec::new(), ..(*old).clone() };
+        self.read_config(&mut world);
+        self.read_secrets(&mut world);
+        let synced = sync::sync_sources(self, &world.config).await;
+        world.source_faults = synced.faults;
+        match self.db.read(db::skills::load_index).await {
+            Ok(index) => world.index = Arc::new(index),
+            Err(e) => world.refused.push(Fault::new(".skep/skep.db", e.to_string())),
+        }
+        match read_lock(&self.paths.lock()) {
+            Ok(lock) => {
+                let (resolutions, next) = resolve_all(&world.config, &world.index, &lock, scope);
+                self.write_lock(&lock, &next, &mut world);
+                (world.resolutions, world.lock) = (resolutions, next);
+            }
+            Err(faults) => {
+                let (resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
+                world.resolutions = resolutions;
+                world.refused.extend(faults);
+            }
+        }
+        self.write_registry_file(&mut world);
+        if let Err(e) = self.sync_agents(&world.config).await {
+            world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
+        }
+        for fault in world.refused.iter().filter(|f| !old.refused.contains(f)) {
+            tracing::error!(%fault, "refused; what was in force stays so");
+        }
+        for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
+            tracing::warn!(%fault, "a skill source has a fault");
+        }
+        self.set_world(world);
+        drop(guard);
+    }
+
+    fn read_config(&self, world: &mut World) {
+        match load::load(&self.paths.root) {
+            Ok(loaded) => {
+                let changes = crate::config::changed(&world.config, &loaded.config);
+                for key in &changes.restart {
+                    let message = format!("a changed {key} takes effect when the supervisor is restarted");
+                    world.refused.push(Fault::new(load::FILE, message).help("run `skep up` again"));
+                }
+                world.config = Arc::new(loaded.config);
+                world.warnings = loaded.warnings;
+            }
+            Err(ConfigError::Invalid { faults, .. }) => world.refused.extend(faults),
+            Err(e) => world.refused.push(Fault::new(load::FILE, e.to_string())),
+        }
+    }
+
+    fn read_secrets(&self, world: &mut World) {
+        match self.secret_store(&world.config).load() {
+            Ok(loaded) => {
+                world.masker = Masker::new(loaded.secrets.iter().map(|(_, value)| value));
+                world.secrets = Arc::new(loaded.secrets);
+                world.warnings.extend(loaded.warnings);
+            }
+            Err(e) => {
+                world
+                    .refused
+                    .push(Fault::new(world.config.secrets_file.display().to_string(), e.to_string()));
+            }
+        }
+    }
+
+    fn write_lock(&self, old: &Lock, next: &Lock, world: &mut World) {
+        if old == next && self.paths.lock().exists() {
+            return;
+        }
+        if let Err(e) = write_atomically(&self.paths.lock(), next.to_string().as_bytes()) {
+            world.refused.push(Fault::new("skep.lock", format!("cannot be written: {e}")));
+        }
+    }
+
+    fn write_registry_file(&self, world: &mut World) {
+        let content = SkillsFile::new(&world.index, &world.used_by());
+        match file::write(&self.paths.registry_file(), &content) {
+            Ok(Written::Repaired(why)) => tracing::warn!("{why}"),
+            Ok(_) => {}
+            Err(e) => {
+                world.refused.push(Fault::new("registry/skills.json", format!("cannot be written: {e}")));
+            }
+        }
+    }
+
+    /// Makes a handle for each configured agent, and tells the others that they are not wanted.
+    async fn sync_agents(&self, config: &Arc<Config>) -> Result<(), db::DbError> {
+        let first_uid = self.first_uid();
+        let names: Vec<(AgentId, bool)> =
+            config.agents.values().map(|a| (a.id.clone(), a.autostart)).collect();
+        let rows = self
+            .db
+            .write(move |tx| {
+                names
+                    .iter()
+                    .map(|(id, autostart)| {
+                        let desired = if *autostart {
+                            db::agents::Desired::Running
+                        } else {
+                            db::agents::Desired::Stopped
+                        };
+                        db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())
+                    })
+                    .collect::<Result<Vec<_>, db::DbError>>()
+            })
+            .await?;
+        for agent in self.all_agents() {
+            if !config.agents.contains_key(&agent.id) {
+                agent.unwanted();
+            }
+        }
+        for row in rows {
+            match self.find_agent(&row.id) {
+                Ok(agent) => agent.wanted(row.desired),
+                Err(_) => self.add_agent(Agent::new(self, &row)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `skep.lock`; a missing one is empty.
+///
+/// # Errors
+/// Its faults.
+pub fn read_lock(path: &Path) -> Result<Lock, Vec<Fault>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Lock::parse(&text),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Lock::default()),
+        Err(e) => Err(vec![Fault::new("skep.lock", format!("cannot be read: {e}"))]),
+    }
+}
+
+/// Writes a file of the operator's: whole or not at all.
+///
+/// # Errors
+/// Of the file system.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|e| e.error)?;
+    fs::File::open(folder)?.sync_all()
+}

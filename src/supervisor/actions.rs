@@ -1,0 +1,406 @@
+//! What the driver does to one agent: each function carries out one step of a plan and leaves the rest to
+//! the next look.
+
+use std::{io, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{
+    agent::Agent,
+    doors, layout,
+    plan::Step,
+    prepare::{self, Preparation},
+    state::Status,
+};
+use crate::{
+    app::hive::Hive,
+    config::units::format_size,
+    db,
+    engine::{EngineError, NetworkSpec, firewall},
+    sandbox::{
+        spec,
+        view::{self, ViewSkill},
+    },
+    wire,
+};
+
+/// How long a started container's init may take to dial in.
+const DIAL_PATIENCE: Duration = Duration::from_secs(30);
+/// How long an adoption waits before another look; the plan counts the whole time.
+const ADOPT_WAIT: Duration = Duration::from_secs(3);
+
+/// Carries out a step. What fails is noted on the agent and tried again later.
+pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
+    let result = match step {
+        Step::Prepare => {
+            prepare(hive, agent).await;
+            Ok(())
+        }
+        Step::Start => start(hive, agent).await,
+        Step::Adopt => adopt(hive, agent).await,
+        Step::Replace(why) => replace(hive, agent, &why).await,
+        Step::Bury => bury(hive, agent).await,
+        Step::Stop => stop(hive, agent).await,
+        Step::Pause => freeze(hive, agent, true).await,
+        Step::Unpause => freeze(hive, agent, false).await,
+        Step::RemoveStrays(containers) => remove_all(hive, &containers).await,
+        Step::Rest(_) | Step::Wait(..) | Step::Forget => Ok(()),
+    };
+    match result {
+        Ok(()) => {}
+        Err(Failure::Engine(EngineError::Unavailable(why))) => {
+            // Nothing is known of the container: the next listing tells, and no attempt is counted.
+            tracing::warn!(agent = %agent.id, "the engine does not answer: {why}");
+        }
+        Err(failure) => {
+            let reason = failure.to_string();
+            tracing::error!(agent = %agent.id, reason, "failed");
+            agent.failed(reason.clone());
+            set_status(hive, agent, Status::Failed).await;
+            let id = agent.id.clone();
+            let noted =
+                hive.db.write(move |tx| db::agents::set_last_error(tx, &id, Some(&reason), Timestamp::now()));
+            if let Err(e) = noted.await {
+                tracing::error!(agent = %agent.id, error = %e, "cannot record the failure");
+            }
+        }
+    }
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Notes where an agent stands; a change becomes an event.
+pub async fn set_status(hive: &Hive, agent: &Agent, status: Status) {
+    let reason = {
+        let mut state = agent.state();
+        if state.status == Some(status) {
+            return;
+        }
+        state.status = Some(status);
+        if matches!(status, Status::Running | Status::Stopped) {
+            state.reason = None;
+        }
+        if status == Status::Running {
+            state.running_since.get_or_insert_with(std::time::Instant::now);
+        }
+        state.reason.clone()
+    };
+    tracing::info!(agent = %agent.id, status = status.as_str(), reason, "agent");
+    let data = json!({ "agent": agent.id, "status": status, "reason": reason });
+    let name = format!("agent:{}", status.as_str());
+    let told =
+        hive.db.write(move |tx| db::events::append(tx, Timestamp::now(), &name, &data).map(|_| ())).await;
+    if let Err(e) = told {
+        let e: db::DbError = e;
+        tracing::error!(agent = %agent.id, error = %e, "cannot record an event");
+    }
+}
+
+async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
+    let world = hive.world();
+    let result = match prepare::prepare(hive, agent, &world).await {
+        Ok(preparation) => {
+            let preparation = Arc::new(preparation);
+            match apply(hive, agent, &preparation).await {
+                Ok(()) => Ok(preparation),
+                Err(e) => Err(e.to_string()),
+            }
+        }
+        Err(why) => Err(why),
+    };
+    if let Err(why) = &result {
+        tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
+    }
+    let mut state = agent.state();
+    state.prepared_for = world.generation;
+    match &result {
+        Ok(_) if state.status == Some(Status::Failed) => state.reason = None,
+        Ok(_) => {}
+        Err(why) => state.reason = Some(why.clone()),
+    }
+    state.failures = 0;
+    state.retry_at = None;
+    state.preparation = Some(result);
+}
+
+/// Lays what a running container sees without a restart: the view, the prompt, the soul, `main`.
+async fn apply(hive: &Hive, agent: &Arc<Agent>, preparation: &Arc<Preparation>) -> Result<(), Failure> {
+    let (laid, dir) = (preparation.clone(), agent.dir.clone());
+    let (user, privileged, source) = (agent.user, hive.privileged, hive.paths.clone());
+    let work = move || -> io::Result<()> {
+        let skills = view_skills(&laid);
+        view::lay(&dir.view(), &skills)?;
+        view::flip(&dir.view(), &skills)?;
+        layout::replace_file(&dir.skep().join("prompt.md"), laid.prompt.as_bytes())?;
+        if let (Some(soul), Some(path)) = (&laid.soul, &laid.config.soul) {
+            let owner = (privileged && laid.config.allow_soul_edit).then_some(user);
+            super::soul::sync(&dir, &source.resolve(path), soul, owner, laid.config.allow_soul_edit)?;
+        }
+        Ok(())
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|e| Failure::Other(e.to_string()))??;
+    if agent.link.status().connected {
+        set_main(agent, preparation)?;
+    }
+    Ok(())
+}
+
+fn view_skills(preparation: &Preparation) -> Vec<ViewSkill<'_>> {
+    preparation
+        .skills
+        .iter()
+        .map(|s| ViewSkill {
+            id: &s.skill.id,
+            version: &s.version,
+            source: &s.folder,
+            generated_skill_md: s.skill_md.as_deref(),
+        })
+        .collect()
+}
+
+/// Makes the init run the wanted `main`, unless it does already.
+fn set_main(agent: &Agent, preparation: &Preparation) -> Result<(), Failure> {
+    let running = agent.link.status().main.map(|m| m.hash);
+    let wanted = preparation.main.as_ref().map(|m| m.hash);
+    if running == wanted {
+        return Ok(());
+    }
+    let spool = if wanted.is_some() { layout::open_main_spool(&agent.dir)? } else { Vec::new() };
+    agent
+        .link
+        .set_main(preparation.main.clone(), spool)
+        .map_err(|e| Failure::Other(format!("cannot start its main: {e}")))
+}
+
+async fn start(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    let Some(preparation) = agent.preparation() else { return Ok(()) };
+    set_status(hive, agent, Status::Starting).await;
+    agent.container_gone();
+    if prepare::needs_network(&preparation.config) {
+        ensure_network(hive).await?;
+    }
+    doors::open(hive, agent)?;
+    // No process of this agent lives: versions that only old ones used can go.
+    let dir = agent.dir.clone();
+    tokio::task::spawn_blocking(move || view::collect(&dir.view(), &[]))
+        .await
+        .map_err(|e| Failure::Other(e.to_string()))??;
+    let id = create(hive, agent, &preparation).await?;
+    agent.state().container = Some(id.clone());
+    hive.engine.start(&id).await?;
+    agent.state().started_at = Some(Timestamp::now());
+    let mut status = agent.link.watch();
+    let dialled = timeout(DIAL_PATIENCE, status.wait_for(|s| s.connected)).await.is_ok();
+    if !dialled {
+        let seconds = DIAL_PATIENCE.as_secs();
+        hive.engine.remove(&id).await?;
+        agent.container_gone();
+        return Err(Failure::Other(format!("its init did not dial in within {seconds} s")));
+    }
+    finish(hive, agent, &preparation, &id).await
+}
+
+/// Creates the container. One that is there already under its name is a leftover whose creation was not
+/// answered: it goes first.
+async fn create(hive: &Hive, agent: &Agent, preparation: &Preparation) -> Result<String, Failure> {
+    let spec = &preparation.spec;
+    let conflict = match hive.engine.create(spec, &preparation.hash).await {
+        Err(EngineError::Conflict(why)) => why,
+        other => return Ok(other?),
+    };
+    let there = match hive.engine.inspect(&spec.name).await {
+        Ok(there) => there,
+        Err(EngineError::NotFound(_)) => {
+            // The image changed under us: prepare again.
+            agent.state().prepared_for = 0;
+            return Err(Failure::Other(conflict));
+        }
+        Err(e) => return Err(e.into()),
+    };
+    if there.spec.labels.get("skep.hive") != Some(&hive.name.to_string()) {
+        return Err(Failure::Other(format!(
+            "a container named {} exists that is not of this hive; remove it or rename the hive",
+            spec.name
+        )));
+    }
+    hive.engine.remove(&there.id).await?;
+    Ok(hive.engine.create(spec, &preparation.hash).await?)
+}
+
+async fn ensure_network(hive: &Hive) -> Result<(), Failure> {
+    let network = NetworkSpec::internet(&hive.name);
+    hive.engine.ensure_network(&network).await?;
+    if hive.privileged
+        && let Err(e) = firewall::ensure(&hive.name, &network.bridge).await
+    {
+        tracing::warn!("agents with network \"internet\" can reach services of this host: {e}");
+    }
+    Ok(())
+}
+
+/// The init is connected: compares what it sees with what is wanted, and gives it its `main`.
+async fn finish(
+    hive: &Hive,
+    agent: &Arc<Agent>,
+    preparation: &Preparation,
+    container: &str,
+) -> Result<(), Failure> {
+    let Some(hello) = agent.link.status().hello else { return Ok(()) };
+    if hello.version != wire::VERSION {
+        return remove_drifted(hive, agent, container, "its init speaks another version").await;
+    }
+    let missing = spec::mounts_missing(&preparation.spec, &hello.mountinfo);
+    if !missing.is_empty() {
+        return remove_drifted(hive, agent, container, &missing.join("; ")).await;
+    }
+    set_main(agent, preparation)?;
+    {
+        let mut state = agent.state();
+        state.verified = Some((container.to_owned(), preparation.hash.clone()));
+        state.container = Some(container.to_owned());
+        state.retry_at = None;
+        if hello.landlock < 6 {
+            tracing::debug!(agent = %agent.id, "no Landlock signal scope: secrets belong to the whole agent");
+        }
+    }
+    set_status(hive, agent, Status::Running).await;
+    Ok(())
+}
+
+/// Drift is no failure of the agent: it is told, and a new container made at once.
+async fn remove_drifted(hive: &Hive, agent: &Agent, container: &str, why: &str) -> Result<(), Failure> {
+    tracing::warn!(agent = %agent.id, "its container is not as specified ({why}); making a new one");
+    hive.engine.remove(container).await?;
+    agent.container_gone();
+    agent.state().reason = Some(format!("recreated: {why}"));
+    Ok(())
+}
+
+async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    let Some(preparation) = agent.preparation() else { return Ok(()) };
+    let name = preparation.spec.name.clone();
+    set_status(hive, agent, Status::Starting).await;
+    let there = hive.engine.inspect(&name).await?;
+    let drift = spec::drift(&preparation.spec, &there);
+    if !drift.is_empty() {
+        return remove_drifted(hive, agent, &there.id, &drift.join("; ")).await;
+    }
+    {
+        let mut state = agent.state();
+        state.container = Some(there.id.clone());
+        state.pid = there.state.pid;
+        state.started_at = there.state.started_at.as_deref().and_then(|t| t.parse().ok());
+        state.away_since.get_or_insert_with(std::time::Instant::now);
+    }
+    doors::open(hive, agent)?;
+    if prepare::needs_network(&preparation.config) {
+        ensure_network(hive).await?;
+    }
+    let mut status = agent.link.watch();
+    let connected = timeout(ADOPT_WAIT, status.wait_for(|s| s.connected)).await.is_ok();
+    if !connected {
+        return Ok(());
+    }
+    agent.state().away_since = None;
+    finish(hive, agent, &preparation, &there.id).await
+}
+
+async fn replace(hive: &Arc<Hive>, agent: &Arc<Agent>, why: &str) -> Result<(), Failure> {
+    tracing::info!(agent = %agent.id, "replacing its container: {why}");
+    take_down(hive, agent).await?;
+    let mut state = agent.state();
+    if state.restart {
+        state.restart = false;
+        state.failures = 0;
+        state.retry_at = None;
+    }
+    Ok(())
+}
+
+async fn stop(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    take_down(hive, agent).await?;
+    agent.set_door(None);
+    Ok(())
+}
+
+async fn take_down(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    set_status(hive, agent, Status::Stopping).await;
+    let grace = agent.preparation().map_or(Duration::from_secs(10), |p| p.config.stop_grace);
+    let container = agent.state().container.clone();
+    let name = container.unwrap_or_else(|| spec::container_name(&hive.name, agent.id.as_str()));
+    // The init needs a moment of its own beyond the grace that it gives its processes.
+    match hive.engine.stop(&name, grace + Duration::from_secs(2)).await {
+        Ok(()) | Err(EngineError::NotFound(_)) => {}
+        Err(e) => return Err(e.into()),
+    }
+    hive.engine.remove(&name).await?;
+    agent.container_gone();
+    agent.state().running_since = None;
+    Ok(())
+}
+
+/// The container ended by itself: why, then remove it; the next start waits out the backoff.
+async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    let name = spec::container_name(&hive.name, agent.id.as_str());
+    let reason = match hive.engine.inspect(&name).await {
+        Ok(there) if there.state.oom_killed => format!(
+            "its container ran out of memory (limit {}); raise `memory` or let it do less at once",
+            format_size(there.spec.memory)
+        ),
+        Ok(there) if !there.state.error.is_empty() => {
+            format!("its container could not be started: {}", there.state.error)
+        }
+        Ok(there) => format!("its container ended by itself with exit code {}", there.state.exit_code),
+        Err(EngineError::NotFound(_)) => "its container disappeared".to_owned(),
+        Err(e) => return Err(e.into()),
+    };
+    hive.engine.remove(&name).await?;
+    agent.container_gone();
+    let (id, why) = (agent.id.clone(), reason.clone());
+    let counted = hive
+        .db
+        .write(move |tx| db::agents::record_restart(tx, &id, Some(&why), Timestamp::now()))
+        .await
+        .map_err(|e: db::DbError| Failure::Other(e.to_string()))?;
+    agent.state().restarts = counted;
+    Err(Failure::Other(reason))
+}
+
+async fn freeze(hive: &Hive, agent: &Agent, freeze: bool) -> Result<(), Failure> {
+    let Some(container) = agent.state().container.clone() else { return Ok(()) };
+    if freeze {
+        let limit = agent.preparation().map_or(0, |p| p.config.disk);
+        let used = agent.state().disk.map_or(0, |(used, _)| used);
+        agent.state().reason = Some(format!(
+            "its workspace and custom folder use {}, its limit is {}; remove files below {} or raise `disk`",
+            format_size(used),
+            format_size(limit),
+            agent.dir.root.display()
+        ));
+        hive.engine.pause(&container).await?;
+        set_status(hive, agent, Status::Paused).await;
+    } else {
+        hive.engine.unpause(&container).await?;
+        agent.state().reason = None;
+    }
+    Ok(())
+}
+
+async fn remove_all(hive: &Hive, containers: &[String]) -> Result<(), Failure> {
+    for container in containers {
+        tracing::warn!(container, "removing a container that no agent owns");
+        hive.engine.remove(container).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! The driver: reads what is desired and what is there, plans each agent, and has the steps carried out.
+//!
+//! One step per agent at a time, a bounded number at once. A listing that is older than an agent's last
+//! step says nothing about it. Nothing is planned on an engine that does not answer.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::Semaphore, time::timeout};
+
+use super::{
+    actions,
+    agent::Agent,
+    plan::{Facts, Prepared, Seen, Step, plan},
+    state::{Status, Wanted},
+};
+use crate::{
+    app::hive::Hive,
+    engine::{EngineError, Listed},
+    sandbox::{spec::container_name, usage::disk_usage},
+};
+
+/// Everything is looked at this often when nothing happens.
+const SWEEP: Duration = Duration::from_secs(30);
+/// Pause while the engine does not answer.
+const ENGINE_RETRY: Duration = Duration::from_secs(1);
+/// Files and folders counted for one agent's disk use.
+const MAX_COUNTED: u64 = 200_000;
+
+/// Runs until the hive stops; with its agents, when they are to stop too.
+pub async fn run(hive: Arc<Hive>) {
+    let slots = Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(2, usize::from)));
+    let events = tokio::spawn(follow_events(hive.clone()));
+    let disks = tokio::spawn(measure_disks(hive.clone()));
+    loop {
+        if hive.stopping.is_cancelled() && (!hive.stops_agents() || all_down(&hive)) {
+            break;
+        }
+        let began = Instant::now();
+        let next = match hive.engine.list(hive.name.as_str()).await {
+            Ok(listing) => {
+                if hive.note_engine(None) {
+                    tracing::info!("the container engine answers");
+                }
+                look(&hive, &listing, began, &slots).await
+            }
+            Err(e) => {
+                if hive.note_engine(Some(e.to_string())) {
+                    tracing::error!("{e}; waiting for it");
+                }
+                if hive.stopping.is_cancelled() {
+                    tracing::error!("stopping without the agents: the engine does not answer");
+                    break;
+                }
+                ENGINE_RETRY
+            }
+        };
+        timeout(next, hive.wake.notified()).await.unwrap_or_default();
+    }
+    events.abort();
+    disks.abort();
+}
+
+fn all_down(hive: &Hive) -> bool {
+    hive.all_agents().iter().all(|agent| {
+        let state = agent.state();
+        !state.busy && state.container.is_none() && state.status == Some(Status::Stopped)
+    })
+}
+
+/// Plans every agent once; answers when to look again.
+async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<Semaphore>) -> Duration {
+    let world = hive.world();
+    let mut next = SWEEP;
+    let mut by_agent: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
+    for container in listing {
+        let agent = container.labels.get("skep.agent").map_or("", String::as_str);
+        by_agent.entry(agent).or_default().push(container);
+    }
+    for agent in hive.all_agents() {
+        let containers = by_agent.remove(agent.id.as_str()).unwrap_or_default();
+        {
+            let state = agent.state();
+            if state.busy || state.settled.is_some_and(|at| at >= began) {
+                continue;
+            }
+        }
+        let facts = gather(hive, &agent, &containers, world.generation);
+        match plan(&facts) {
+            Step::Rest(status) => actions::set_status(hive, &agent, status).await,
+            Step::Wait(status, left) => {
+                actions::set_status(hive, &agent, status).await;
+                next = next.min(left);
+            }
+            Step::Forget => {
+                agent.set_door(None);
+                hive.drop_agent(&agent.id);
+            }
+            step => act(hive, agent, step, slots),
+        }
+    }
+    let orphans: Vec<String> = by_agent.into_values().flatten().map(|c| c.id.clone()).collect();
+    for orphan in orphans {
+        tracing::warn!(container = orphan, "removing a container of this hive that no agent owns");
+        if let Err(e) = hive.engine.remove(&orphan).await {
+            tracing::warn!(container = orphan, "cannot remove it: {e}");
+        }
+    }
+    next
+}
+
+fn act(hive: &Arc<Hive>, agent: Arc<Agent>, step: Step, slots: &Arc<Semaphore>) {
+    agent.state().busy = true;
+    let (hive, slots) = (hive.clone(), slots.clone());
+    tokio::spawn(async move {
+        if let Ok(_slot) = slots.acquire().await {
+            actions::carry_out(&hive, &agent, step).await;
+        }
+        {
+            let mut state = agent.state();
+            state.busy = false;
+            state.settled = Some(Instant::now());
+        }
+        hive.wake.notify_one();
+    });
+}
+
+fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -> Facts {
+    let link = agent.link.status();
+    let backoff = agent.backoff();
+    let name = container_name(&hive.name, agent.id.as_str());
+    let own = containers.iter().find(|c| c.name == name);
+    let mut state = agent.state();
+    match own {
+        Some(container) if state.container.as_ref() != Some(&container.id) => {
+            state.container = Some(container.id.clone());
+            state.pid = 0;
+        }
+        Some(_) => {}
+        None => state.container = None,
+    }
+    if link.connected {
+        state.away_since = None;
+    } else if own.is_some_and(|c| c.running) {
+        state.away_since.get_or_insert_with(Instant::now);
+    }
+    let stopping = hive.stopping.is_cancelled();
+    Facts {
+        wanted: match state.wanted {
+            Some(Wanted::Running) if stopping && hive.stops_agents() => Some(Wanted::Stopped),
+            wanted => wanted,
+        },
+        prepared: match &state.preparation {
+            _ if state.prepared_for != generation => Prepared::No,
+            None => Prepared::No,
+            Some(Ok(preparation)) => Prepared::Yes(preparation.hash.clone()),
+            Some(Err(_)) => Prepared::Impossible,
+        },
+        container: own.map(|container| Seen {
+            id: container.id.clone(),
+            running: container.running,
+            paused: container.paused,
+            spec: container.labels.get(crate::engine::LABEL_SPEC).cloned(),
+            verified: state.verified.as_ref().is_some_and(|(id, _)| *id == container.id),
+            link_away: state.away_since.map(|since| since.elapsed()),
+        }),
+        strays: containers.iter().filter(|c| c.name != name).map(|c| c.id.clone()).collect(),
+        restart: state.restart,
+        backoff,
+        over_disk: state.disk.is_some_and(|(_, over)| over),
+    }
+}
+
+/// Engine events only wake the driver: what they tell is read anew.
+async fn follow_events(hive: Arc<Hive>) {
+    loop {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel::<crate::engine::EngineEvent>(256);
+        let hear = async {
+            while let Some(event) = receiver.recv().await {
+                if matches!(event.action.as_str(), "die" | "oom" | "destroy" | "pause" | "unpause") {
+                    hive.wake.notify_one();
+                }
+            }
+        };
+        let stream = hive.engine.events(hive.name.as_str(), sender);
+        let (ended, ()) = tokio::join!(stream, hear);
+        if let Err(e @ (EngineError::Refused(_) | EngineError::NotFound(_))) = ended {
+            tracing::warn!("the engine gives no events: {e}");
+        }
+        // Whatever passed meanwhile is found by the next listing.
+        hive.wake.notify_one();
+        tokio::time::sleep(ENGINE_RETRY).await;
+    }
+}
+
+async fn measure_disks(hive: Arc<Hive>) {
+    loop {
+        for agent in hive.all_agents() {
+            let Some(preparation) = agent.preparation() else { continue };
+            let workspace = preparation.spec.mounts.iter().find(|m| m.target == "/workspace");
+            let folders: Vec<_> =
+                workspace.map(|m| m.source.clone()).into_iter().chain([agent.dir.custom()]).collect();
+            let measured = tokio::task::spawn_blocking(move || {
+                let mut used = 0u64;
+                let mut complete = true;
+                for folder in folders {
+                    if let Ok(usage) = disk_usage(&folder, MAX_COUNTED) {
+                        used += usage.bytes;
+                        complete &= usage.complete;
+                    }
+                }
+                (used, complete)
+            });
+            let Ok((used, complete)) = measured.await else { continue };
+            let over = used > preparation.config.disk || !complete;
+            let before = agent.state().disk.replace((used, over));
+            if before.is_some_and(|(_, was)| was) != over {
+                hive.wake.notify_one();
+            }
+        }
+        tokio::time::sleep(SWEEP).await;
+    }
+}
