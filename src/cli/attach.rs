@@ -25,6 +25,8 @@ const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 /// Channel byte of standard error.
 const STDERR: u8 = 2;
+/// So many Ctrl-C end the waiting itself.
+const INSIST: u32 = 4;
 /// Messages on their way out.
 const QUEUE: usize = 16;
 
@@ -47,13 +49,15 @@ pub(super) async fn run(socket: Socket, request: &AttachRequest, input: Input) -
     send.send(text(request)?).await.ok();
     let _raw = if input == Input::Terminal { Some(terminal::Changed::raw()?) } else { None };
     read_input(input, &send)?;
-    let signals = tokio::spawn(pass_signals(send, input));
+    let mut signals = tokio::spawn(pass_signals(send, input));
     let mut hangup = signal(SignalKind::hangup())?;
     let outcome = loop {
         let message = tokio::select! {
             message = incoming.next() => message,
             // The terminal has gone; the server ends the command when the connection does.
             _ = hangup.recv() => break Ok(128 + 1),
+            // Somebody insists, and the command does not end.
+            _ = &mut signals => break Ok(128 + 2),
         };
         let event = match message {
             Some(Ok(Message::Binary(frame))) => {
@@ -67,12 +71,19 @@ pub(super) async fn run(socket: Socket, request: &AttachRequest, input: Input) -
         match event {
             AttachEvent::Started(_) => {}
             AttachEvent::Exited(code) => break Ok(exit_code(code)),
-            AttachEvent::Failed(reason) => break Err(Failure::new(reason)),
+            AttachEvent::Failed(reason) => break Err(failed(request, &reason)),
         }
     };
     signals.abort();
     sender.abort();
     outcome
+}
+
+fn failed(request: &AttachRequest, reason: &str) -> Failure {
+    match request.command.first() {
+        Some(program) if !reason.contains(program.as_str()) => Failure::new(format!("{program}: {reason}")),
+        _ => Failure::new(reason),
+    }
 }
 
 fn lost() -> Failure {
@@ -151,9 +162,16 @@ async fn pass_signals(send: mpsc::Sender<Message>, input: Input) -> std::io::Res
     let mut terminate = signal(SignalKind::terminate())?;
     let mut quit = signal(SignalKind::quit())?;
     let mut window = signal(SignalKind::window_change())?;
+    let mut interrupts = 0;
     loop {
         let told = tokio::select! {
-            _ = interrupt.recv() => AttachControl::Signal(libc::SIGINT),
+            _ = interrupt.recv() => {
+                interrupts += 1;
+                if interrupts == INSIST {
+                    return Ok(());
+                }
+                AttachControl::Signal(libc::SIGINT)
+            }
             _ = terminate.recv() => AttachControl::Signal(libc::SIGTERM),
             _ = quit.recv() => AttachControl::Signal(libc::SIGQUIT),
             _ = window.recv() => {
@@ -163,10 +181,9 @@ async fn pass_signals(send: mpsc::Sender<Message>, input: Input) -> std::io::Res
                 AttachControl::Resize(terminal::size())
             }
         };
-        if let Some(message) = control(&told)
-            && send.send(message).await.is_err()
-        {
-            return Ok(());
+        if let Some(message) = control(&told) {
+            // Nobody takes it when the connection has gone, which the other side of this notices.
+            send.send(message).await.ok();
         }
     }
 }

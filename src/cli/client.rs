@@ -1,6 +1,9 @@
 //! Talks HTTP to the supervisor, over the hive's socket or over TCP, like any other client.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -10,7 +13,7 @@ use tokio_tungstenite::{
     tungstenite::{client::IntoClientRequest, http},
 };
 
-use super::{failure::Failure, hive};
+use super::{failure::Failure, hive, ui::Ui};
 use crate::paths::HivePaths;
 
 /// For an answer that is no stream.
@@ -31,6 +34,7 @@ pub struct Client {
     http: reqwest::Client,
     base: Url,
     place: Place,
+    ui: Option<Ui>,
 }
 
 /// `application/problem+json`.
@@ -74,7 +78,7 @@ impl Client {
         let path = hive.socket();
         let http = reqwest::Client::builder().unix_socket(path.clone()).connect_timeout(DIAL).build()?;
         let base = Url::parse("http://localhost/").map_err(|e| Failure::new(e.to_string()))?;
-        Ok(Self { http, base, place: Place::Socket { path, hive: hive.clone() } })
+        Ok(Self { http, base, place: Place::Socket { path, hive: hive.clone() }, ui: None })
     }
 
     /// Over TCP, with a token when there is one.
@@ -90,7 +94,13 @@ impl Client {
             })?;
         let http = reqwest::Client::builder().no_proxy().connect_timeout(DIAL).build()?;
         let host = base.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { http, base, place: Place::Tcp { host, token } })
+        Ok(Self { http, base, place: Place::Tcp { host, token }, ui: None })
+    }
+
+    /// Tells of each request when more than usual is to be told.
+    #[must_use]
+    pub fn telling(self, ui: Ui) -> Self {
+        Self { ui: Some(ui).filter(|ui| ui.verbose > 0), ..self }
     }
 
     /// `GET`, as JSON.
@@ -228,7 +238,14 @@ impl Client {
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Response, Failure> {
-        let response = request.send().await.map_err(|e| {
+        let started = Instant::now();
+        let request = request.build()?;
+        let what = format!("{} {}", request.method(), request.url().path());
+        let sent = self.http.execute(request).await;
+        if let (Some(ui), Ok(response)) = (&self.ui, &sent) {
+            ui.err(&format!("{what}: {} after {:?}", response.status(), started.elapsed()));
+        }
+        let response = sent.map_err(|e| {
             if e.is_connect() {
                 self.nobody(&e)
             } else if e.is_timeout() {

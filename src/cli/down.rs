@@ -45,6 +45,7 @@ pub struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
+    context.only_here()?;
     let hive = context.hive()?;
     if args.purge && !args.yes && !may_purge(context, &hive)? {
         context.ui.note("nothing was done");
@@ -102,7 +103,11 @@ async fn stop_supervisor(
         tokio::time::sleep(PAUSE).await;
     }
     spinner.finish_and_clear();
-    context.ui.note("agents and supervisor have stopped");
+    context.ui.note(if args.keep_agents {
+        "the supervisor has stopped; the agents run on"
+    } else {
+        "agents and supervisor have stopped"
+    });
     Ok(())
 }
 

@@ -64,21 +64,34 @@ impl Context {
         }
     }
 
+    /// For what is done to the hive's own folder and process.
+    ///
+    /// # Errors
+    /// Another supervisor was named.
+    pub fn only_here(&self) -> Result<(), Failure> {
+        match &self.host {
+            Some(host) => Err(Failure::usage(format!("this works on a hive of this machine, not on {host}"))
+                .help("leave --host out and unset SKEP_HOST")),
+            None => Ok(()),
+        }
+    }
+
     /// A client of the supervisor: over TCP with `--host`, else over the hive's socket. Dials nothing.
     ///
     /// # Errors
     /// There is no hive, or the address cannot be used.
     pub fn client(&self) -> Result<Client, Failure> {
-        match &self.host {
+        let client = match &self.host {
             Some(host) => {
                 let token = self.env.token.clone().or_else(|| {
                     let file = self.hive().ok()?.token();
                     Some(std::fs::read_to_string(file).ok()?.trim().to_owned())
                 });
-                Client::tcp(host, token)
+                Client::tcp(host, token)?
             }
-            None => Client::unix(&self.hive()?),
-        }
+            None => Client::unix(&self.hive()?)?,
+        };
+        Ok(client.telling(self.ui))
     }
 }
 

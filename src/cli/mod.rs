@@ -52,7 +52,7 @@ pub struct Cli {
     /// Supervisor to talk to over TCP, like http://127.0.0.1:7117 [env: SKEP_HOST, SKEP_TOKEN]
     #[arg(long, global = true, value_name = "URL")]
     host: Option<String>,
-    /// Tell more; twice: even more
+    /// Tell more: each request, and `up` logs more; twice: even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Tell nothing but results, warnings and errors

@@ -44,7 +44,7 @@ fn the_help_lists_what_there_is() {
                         SKEP_DIR]
           --host <URL>  Supervisor to talk to over TCP, like http://127.0.0.1:7117 [env: SKEP_HOST,
                         SKEP_TOKEN]
-      -v, --verbose...  Tell more; twice: even more
+      -v, --verbose...  Tell more: each request, and `up` logs more; twice: even more
       -q, --quiet       Tell nothing but results, warnings and errors
       -h, --help        Print help
       -V, --version     Print version
@@ -73,7 +73,7 @@ fn the_help_of_exec_tells_how_input_and_terminals_go() {
                              SKEP_TOKEN]
       -t, --tty              Give the command a terminal
       -e, --env <KEY=VALUE>  Set an environment variable; may be given several times
-      -v, --verbose...       Tell more; twice: even more
+      -v, --verbose...       Tell more: each request, and `up` logs more; twice: even more
       -q, --quiet            Tell nothing but results, warnings and errors
       -w, --workdir <DIR>    Working directory in the container [default: /workspace]
       -h, --help             Print help

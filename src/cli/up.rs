@@ -54,6 +54,7 @@ impl Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
+    context.only_here()?;
     let hive = context.hive()?;
     for warning in context.config(&hive)?.warnings {
         context.ui.warn(warning.to_string());
@@ -75,7 +76,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
         rustix::process::setsid()
             .map_err(|e| Failure::new(format!("cannot leave the terminal's session: {e}")))?;
     }
-    let options = daemon::Options { dir: hive.root, detached: args.detached };
+    let log = match context.ui.verbose {
+        0 => None,
+        1 => Some("info,skep=debug".to_owned()),
+        _ => Some("debug,skep=trace".to_owned()),
+    };
+    let options = daemon::Options { dir: hive.root, detached: args.detached, log };
     daemon::run(options).await.map_err(|e| Failure::from_anyhow(&e))?;
     Ok(0)
 }

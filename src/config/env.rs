@@ -21,7 +21,6 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "SKEP_LOG", doc: "what is logged, such as info or skep=debug" },
     Variable { name: "DOCKER_HOST", doc: "address of the Docker engine, instead of /var/run/docker.sock" },
     Variable { name: "NO_COLOR", doc: "no colour when set to anything" },
-    Variable { name: "SKEP_TOKEN", doc: "token for the address in SKEP_HOST" },
     Variable { name: "http_proxy", doc: "proxy that image builds use" },
     Variable { name: "https_proxy", doc: "likewise" },
     Variable { name: "no_proxy", doc: "hosts reached without it" },

@@ -7,3 +7,4 @@ mod server;
 mod shell;
 mod supervised;
 mod support;
+mod up;
