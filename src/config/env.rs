@@ -17,6 +17,7 @@ pub struct Variable {
 pub const VARIABLES: &[Variable] = &[
     Variable { name: "SKEP_DIR", doc: "folder of the hive, instead of the current one or one above it" },
     Variable { name: "SKEP_HOST", doc: "address of the supervisor's API, instead of the hive's own socket" },
+    Variable { name: "SKEP_TOKEN", doc: "bearer token for SKEP_HOST, instead of the hive's own .skep/token" },
     Variable { name: "SKEP_LOG", doc: "what is logged, such as info or skep=debug" },
     Variable { name: "DOCKER_HOST", doc: "address of the Docker engine, instead of /var/run/docker.sock" },
     Variable { name: "NO_COLOR", doc: "no colour when set to anything" },
@@ -49,6 +50,8 @@ pub struct Env {
     pub dir: Option<PathBuf>,
     /// `SKEP_HOST`.
     pub host: Option<String>,
+    /// `SKEP_TOKEN`.
+    pub token: Option<String>,
     /// `SKEP_LOG`.
     pub log: Option<String>,
     /// `DOCKER_HOST`.
@@ -71,6 +74,7 @@ impl Env {
         Self {
             dir: lookup("SKEP_DIR").map(PathBuf::from),
             host: lookup("SKEP_HOST"),
+            token: lookup("SKEP_TOKEN"),
             log: lookup("SKEP_LOG"),
             docker_host: lookup("DOCKER_HOST"),
             no_color: lookup("NO_COLOR").is_some(),
