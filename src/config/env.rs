@@ -2,7 +2,7 @@
 //!
 //! What is not in [`VARIABLES`] is not read, so that the list is the documentation.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A variable that skep reads.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,18 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "TERM", doc: "type of the terminal, handed to `skep shell`" },
 ];
 
+/// Variables that image builds get as arguments.
+pub const FOR_BUILDS: [&str; 8] = [
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "PIP_INDEX_URL",
+    "NPM_CONFIG_REGISTRY",
+];
+
 /// The value of a documented variable; none when unset, empty or not UTF-8.
 ///
 /// # Panics
@@ -59,6 +71,8 @@ pub struct Env {
     pub no_color: bool,
     /// `TERM`.
     pub term: Option<String>,
+    /// Those of [`FOR_BUILDS`] that are set.
+    pub builds: BTreeMap<String, String>,
 }
 
 impl Env {
@@ -78,6 +92,7 @@ impl Env {
             docker_host: lookup("DOCKER_HOST"),
             no_color: lookup("NO_COLOR").is_some(),
             term: lookup("TERM"),
+            builds: FOR_BUILDS.iter().filter_map(|n| Some(((*n).to_owned(), lookup(n)?))).collect(),
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
         lock::{HiveLock, Holder},
     },
     engine::{Engine, docker::DockerEngine},
-    images::{BUILD_ARGS, BuildOptions, Images},
+    images::{BuildOptions, Images},
     init::{
         binary,
         door::{self, Caller},
@@ -134,7 +134,7 @@ async fn build(
     let engine: Arc<dyn Engine> = Arc::new(DockerEngine::new(env.docker_host.as_deref()));
     let options = BuildOptions {
         ca_bundle: loaded.config.ca_bundle.as_ref().map(|p| paths.resolve(p)),
-        args: BUILD_ARGS.iter().filter_map(|n| Some(((*n).to_owned(), config::env::var(n)?))).collect(),
+        args: env.builds.clone(),
         endpoint: env.docker_host.clone(),
         ..BuildOptions::default()
     };
