@@ -93,10 +93,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         .await
         .unwrap_or_default();
     tasks.abort_all();
-    for path in [hive.paths.socket()] {
-        fs::remove_file(&path)
-            .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
-    }
+    fs::remove_file(hive.paths.socket())
+        .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
     tracing::info!("the supervisor is down");
     Ok(())
 }
