@@ -36,12 +36,13 @@ impl Dice {
 /// Files that something was in the middle of writing.
 fn half_done(hive: &TestHive) -> Vec<String> {
     walkdir::WalkDir::new(hive.dir.path())
+        .min_depth(1)
         .into_iter()
         .flatten()
-        .map(|entry| entry.path().display().to_string())
+        .map(|entry| entry.path().strip_prefix(hive.dir.path()).unwrap().display().to_string())
         .filter(|path| {
             let name = path.rsplit('/').next().unwrap();
-            name.starts_with(".tmp") || name.ends_with(".new") || path.contains("/staging/")
+            name.starts_with(".tmp") || name.ends_with(".new") || path.contains("staging/")
         })
         .collect()
 }
@@ -49,7 +50,9 @@ fn half_done(hive: &TestHive) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supervisor_killed_at_any_moment_doubles_nothing_and_keeps_every_promise() {
     let config = |memory: u64| {
-        ["a", "b", "c"].map(|n| format!("[agents.{n}]\nstop_grace = \"1s\"\nmemory = \"{memory}MiB\"\n")).concat()
+        ["a", "b", "c"]
+            .map(|n| format!("[agents.{n}]\nstop_grace = \"1s\"\nmemory = \"{memory}MiB\"\n"))
+            .concat()
     };
     let mut hive = TestHive::new(&config(64));
     let mut dice = Dice::new();
@@ -102,7 +105,9 @@ async fn a_supervisor_killed_at_any_moment_doubles_nothing_and_keeps_every_promi
 
 /// Numbers of the lines `line N`, in order.
 fn numbers(log: &str) -> Vec<u64> {
-    log.lines().map(|line| line.strip_prefix("line ").unwrap_or_else(|| panic!("{line:?}")).parse().unwrap()).collect()
+    log.lines()
+        .map(|line| line.strip_prefix("line ").unwrap_or_else(|| panic!("{line:?}")).parse().unwrap())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +167,8 @@ async fn a_second_supervisor_is_refused_and_told_of_the_first() {
         .arg("up")
         .output()
         .unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&second.stdout), String::from_utf8_lossy(&second.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&second.stdout), String::from_utf8_lossy(&second.stderr));
     assert_eq!(second.status.code(), Some(1), "{said}");
     assert!(said.contains(&format!("process {}", hive.pid())) && said.contains("skep down"), "{said}");
     assert_eq!(hive.get("/v1/hive").await["pid"], hive.pid());
@@ -177,7 +183,20 @@ async fn containers_that_no_agent_owns_go_and_those_of_other_hives_stay() {
     let other = format!("skep.hive={}-other", hive.name);
     let make = |label: &str, agent: &str, name: &str| {
         let agent = format!("skep.agent={agent}");
-        docker(&["run", "-d", "--network=none", "--label", label, "--label", &agent, "--name", name, IMAGE, "sleep", "600"])
+        docker(&[
+            "run",
+            "-d",
+            "--network=none",
+            "--label",
+            label,
+            "--label",
+            &agent,
+            "--name",
+            name,
+            IMAGE,
+            "sleep",
+            "600",
+        ])
     };
     let foreign = make(&other, "a", &format!("{}-foreign", hive.name));
     let ghost = make(&label, "ghost", &hive.container("ghost"));
@@ -223,7 +242,8 @@ fn held(hive: &TestHive) -> Held {
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_starts_and_stops_leave_nothing_behind() {
     let agents = ["a", "b", "c"];
-    let config = agents.map(|n| format!("[agents.{n}]\nmain = [\"sleep\", \"600\"]\nstop_grace = \"1s\"\n")).concat();
+    let config =
+        agents.map(|n| format!("[agents.{n}]\nmain = [\"sleep\", \"600\"]\nstop_grace = \"1s\"\n")).concat();
     let hive = TestHive::up(&config).await;
     let volumes = docker(&["volume", "ls", "-q"]).lines().count();
     let all = async |verb: &str, status: &str| {

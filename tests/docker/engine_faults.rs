@@ -38,9 +38,7 @@ async fn an_answer_of_the_engine_that_is_lost_costs_no_agent_and_doubles_none() 
     proxy.lose_answer("/start");
     assert_eq!(hive.send("POST", "/v1/agents/a/restart", None).await.0, 202);
     let id = first["container_id"].clone();
-    let second = hive
-        .until("a", "restarted", |v| v["status"] == "running" && v["container_id"] != id)
-        .await;
+    let second = hive.until("a", "restarted", |v| v["status"] == "running" && v["container_id"] != id).await;
     assert!(proxy.lost_all(), "the answer to the start was lost");
     assert_eq!(hive.containers(), [second["container_id"].as_str().unwrap()]);
     assert_eq!(second["restarts"], 0, "{second:#}");

@@ -131,9 +131,12 @@ async fn a_container_out_of_memory_is_told_apart_from_a_child_and_from_a_kill() 
     while failed.is_null() {
         assert!(began.elapsed() < PATIENCE, "the container does not die");
         let sent = hive.send("POST", path, Some(body.clone()));
-        let (_, view) = tokio::join!(sent, hive.until("a", "ended or not", |v| {
-            v["status"] == "failed" || began.elapsed() > PATIENCE / 2
-        }));
+        let (_, view) = tokio::join!(
+            sent,
+            hive.until("a", "ended or not", |v| {
+                v["status"] == "failed" || began.elapsed() > PATIENCE / 2
+            })
+        );
         if view["status"] == "failed" {
             failed = view;
         }
@@ -263,15 +266,13 @@ async fn a_damaged_lock_changes_no_version_and_stops_no_agent() {
         })
         .await;
         hive.until("a", "adopted", |v| v["status"] == "running").await;
-        let seen = hive.sh("a", "cat /skills/report/context/instructions.md").await;
-        assert_eq!(seen["stdout"], "How to use report 1.0.0.\n", "restart: {restart}");
+        let seen = docker(&["exec", &hive.container("a"), "cat", "/skills/report/context/instructions.md"]);
+        assert_eq!(seen, "How to use report 1.0.0.", "restart: {restart}");
         assert_eq!(hive.agent("a").await["container_id"], before["container_id"]);
         assert_eq!(fs::read_to_string(&lock).unwrap(), damaged, "not overwritten");
         fs::write(&lock, &sound).unwrap();
-        eventually("the mending is seen", async || {
-            hive.get("/v1/hive").await["config_faults"] == json!([])
-        })
-        .await;
+        eventually("the mending is seen", async || hive.get("/v1/hive").await["config_faults"] == json!([]))
+            .await;
         let after = hive.until("a", "as before", |v| v["skills"] == before["skills"]).await;
         assert_eq!(after["container_id"], before["container_id"]);
         assert_eq!(fs::read_to_string(&lock).unwrap(), sound);
@@ -302,10 +303,8 @@ async fn a_half_written_manifest_is_told_and_taken_once_it_is_whole() {
     .await;
     assert_eq!(hive.get("/v1/skills/other").await["latestVersion"], "1.0.0");
     hive.write(&format!("{folder}/manifest.json"), &second);
-    eventually("the whole is taken", async || {
-        hive.get("/v1/skills/other").await["latestVersion"] == "1.1.0"
-    })
-    .await;
+    eventually("the whole is taken", async || hive.get("/v1/skills/other").await["latestVersion"] == "1.1.0")
+        .await;
     assert_eq!(hive.get("/v1/hive").await["warnings"], json!([]));
     assert_eq!(hive.running("a").await["container_id"], id);
 }
@@ -317,7 +316,8 @@ impl SmallDisk {
     fn at(path: PathBuf, size: &str) -> Self {
         fs::create_dir_all(&path).unwrap();
         let options = format!("size={size},mode=700");
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "skep-test"]).arg(&path).status();
+        let done =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "skep-test"]).arg(&path).status();
         assert!(done.unwrap().success(), "mounting needs root");
         Self(path)
     }
