@@ -52,6 +52,8 @@ pub struct World {
     pub resolutions: BTreeMap<AgentId, Result<Arc<Resolution>, String>>,
     /// `skep.lock` as it stands.
     pub lock: Lock,
+    /// Whether it was ever read: until then nobody knows which versions are locked.
+    pub lock_known: bool,
     /// The secrets.
     pub secrets: Arc<Secrets>,
     /// Masks them.
@@ -71,6 +73,7 @@ impl World {
             index: Arc::default(),
             resolutions: BTreeMap::new(),
             lock: Lock::default(),
+            lock_known: false,
             secrets: Arc::default(),
             masker: Masker::new([]),
         }
@@ -134,6 +137,17 @@ pub fn resolve_all(
     (resolutions, next)
 }
 
+/// Without a lock to hold them to, agents with skills could be given other versions than they have.
+fn hold_unlocked(config: &Config, resolutions: &mut BTreeMap<AgentId, Result<Arc<Resolution>, String>>) {
+    for (id, resolution) in resolutions {
+        if config.agents.get(id).is_some_and(|agent| !agent.skills.is_empty()) {
+            *resolution = Err("skep.lock cannot be read, so its versions are not known; mend the file, or \
+                               remove it to resolve anew"
+                .to_owned());
+        }
+    }
+}
+
 impl Hive {
     /// Reads configuration, secrets, skill sources and lock anew and puts the new world in force.
     pub async fn refresh(&self, scope: &UpdateScope) {
@@ -152,10 +166,13 @@ impl Hive {
             Ok(lock) => {
                 let (resolutions, next) = resolve_all(&world.config, &world.index, &lock, scope);
                 self.write_lock(&lock, &next, &mut world);
-                (world.resolutions, world.lock) = (resolutions, next);
+                (world.resolutions, world.lock, world.lock_known) = (resolutions, next, true);
             }
             Err(faults) => {
-                let (resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
+                let (mut resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
+                if !world.lock_known {
+                    hold_unlocked(&world.config, &mut resolutions);
+                }
                 world.resolutions = resolutions;
                 world.refused.extend(faults);
             }

@@ -28,16 +28,15 @@ use crate::{
 
 /// How long a started container's init may take to dial in.
 const DIAL_PATIENCE: Duration = Duration::from_secs(30);
+/// Pause after the engine did not answer.
+const ENGINE_PAUSE: Duration = Duration::from_secs(1);
 /// How long an adoption waits before another look; the plan counts the whole time.
 const ADOPT_WAIT: Duration = Duration::from_secs(3);
 
 /// Carries out a step. What fails is noted on the agent and tried again later.
 pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
     let result = match step {
-        Step::Prepare => {
-            prepare(hive, agent).await;
-            Ok(())
-        }
+        Step::Prepare => prepare(hive, agent).await,
         Step::Start => start(hive, agent).await,
         Step::Adopt => adopt(hive, agent).await,
         Step::Replace(why) => replace(hive, agent, &why).await,
@@ -53,6 +52,7 @@ pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
         Err(Failure::Engine(EngineError::Unavailable(why))) => {
             // Nothing is known of the container: the next listing tells, and no attempt is counted.
             tracing::warn!(agent = %agent.id, "the engine does not answer: {why}");
+            tokio::time::sleep(ENGINE_PAUSE).await;
         }
         Err(failure) => {
             let reason = failure.to_string();
@@ -107,7 +107,7 @@ pub async fn set_status(hive: &Hive, agent: &Agent, status: Status) {
     }
 }
 
-async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
+async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let world = hive.world();
     let result = match prepare::prepare(hive, agent, &world).await {
         Ok(preparation) => {
@@ -120,6 +120,8 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
         Err(why) => Err(why),
     };
     if let Err(why) = &result {
+        // An engine that went away in the middle says nothing about the agent: again, once it is back.
+        hive.engine.list(hive.name.as_str()).await?;
         tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
     }
     let mut state = agent.state();
@@ -132,6 +134,7 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
     state.failures = 0;
     state.retry_at = None;
     state.preparation = Some(result);
+    Ok(())
 }
 
 /// Lays what a running container sees without a restart: the view, the prompt, the soul, `main`.
@@ -354,6 +357,12 @@ async fn take_down(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> 
 async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let name = spec::container_name(&hive.name, agent.id.as_str());
     let reason = match hive.engine.inspect(&name).await {
+        Ok(there) if there.state.started_at.is_none() && there.state.error.is_empty() => {
+            // Made, but whoever made it did not live to start it, or did not hear that it was made.
+            hive.engine.remove(&there.id).await?;
+            agent.container_gone();
+            return Ok(());
+        }
         Ok(there) if there.state.oom_killed => format!(
             "its container ran out of memory (limit {}); raise `memory` or let it do less at once",
             format_size(there.spec.memory)

@@ -3,10 +3,14 @@
 
 mod agents;
 mod bare;
+mod crash;
 mod engine;
+mod engine_faults;
+mod faults;
 mod hive;
 mod init;
 mod network;
 mod outage;
 mod packages;
+mod proxy;
 mod support;
