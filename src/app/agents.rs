@@ -104,6 +104,8 @@ impl Hive {
             let agent = self.find_agent(id)?;
             let mut state = agent.state();
             state.restart = state.container.is_some();
+            // A rebuilt image, for one, is only noticed by preparing again.
+            state.prepared_for = 0;
         }
         self.start_agent(id).await
     }
