@@ -7,6 +7,8 @@ pub mod api;
 #[cfg(feature = "host")]
 pub mod app;
 #[cfg(feature = "host")]
+pub mod cli;
+#[cfg(feature = "host")]
 pub mod config;
 #[cfg(feature = "host")]
 pub mod daemon;

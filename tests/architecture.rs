@@ -1,4 +1,5 @@
 //! The rules of the house, read from the source: who may use whom, and what stays in one room.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
 use std::{
     fs,
