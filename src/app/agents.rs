@@ -110,6 +110,8 @@ impl Hive {
             kept?;
             agent.state().restart = Some(container);
         }
+        // A rebuilt image, for one, is only noticed by preparing again.
+        agent.state().prepared_for = 0;
         self.start_agent(id).await
     }
 

@@ -54,6 +54,8 @@ pub struct World {
     pub lock: Lock,
     /// Whether it was ever read: until then nobody knows which versions are locked.
     pub lock_known: bool,
+    /// What the souls of agents that have one say, or why they cannot be read.
+    pub souls: BTreeMap<AgentId, Result<String, String>>,
     /// The secrets.
     pub secrets: Arc<Secrets>,
     /// Masks them.
@@ -74,9 +76,23 @@ impl World {
             resolutions: BTreeMap::new(),
             lock: Lock::default(),
             lock_known: false,
+            souls: BTreeMap::new(),
             secrets: Arc::default(),
             masker: Masker::new([]),
         }
+    }
+
+    /// Whether an agent that was prepared from `other` is prepared from this one too.
+    fn same_as(&self, other: &Self) -> bool {
+        self.config == other.config
+            && self.resolutions == other.resolutions
+            && self.secrets == other.secrets
+            && self.souls == other.souls
+            && self.index == other.index
+            && self.lock == other.lock
+            && self.lock_known == other.lock_known
+            && (&self.warnings, &self.refused, &self.source_faults)
+                == (&other.warnings, &other.refused, &other.source_faults)
     }
 
     /// Which agents resolved which skills.
@@ -156,6 +172,7 @@ impl Hive {
         let mut world = World { generation: old.generation + 1, refused: Vec::new(), ..(*old).clone() };
         self.read_config(&mut world);
         self.read_secrets(&mut world);
+        self.read_souls(&mut world);
         let synced = sync::sync_sources(self, &world.config).await;
         world.source_faults = synced.faults;
         match self.db.read(db::skills::load_index).await {
@@ -187,7 +204,10 @@ impl Hive {
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
         }
-        self.set_world(world);
+        // The first world is never the same: agents wait for it.
+        if old.generation == 0 || !world.same_as(&old) {
+            self.set_world(world);
+        }
         drop(guard);
     }
 
@@ -220,6 +240,16 @@ impl Hive {
                     .push(Fault::new(world.config.secrets_file.display().to_string(), e.to_string()));
             }
         }
+    }
+
+    fn read_souls(&self, world: &mut World) {
+        let with_soul = world.config.agents.values().filter_map(|a| Some((&a.id, a.soul.as_ref()?)));
+        let souls = with_soul.map(|(id, soul)| {
+            let text = fs::read_to_string(self.paths.resolve(soul))
+                .map_err(|e| format!("cannot read its soul {}: {e}", soul.display()));
+            (id.clone(), text)
+        });
+        world.souls = souls.collect();
     }
 
     fn write_lock(&self, old: &Lock, next: &Lock, world: &mut World) {

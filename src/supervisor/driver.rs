@@ -17,6 +17,7 @@ use super::{
     agent::Agent,
     disk, doors,
     plan::{Facts, Prepared, Seen, Step, plan},
+    soul,
     state::{Status, Wanted},
 };
 use crate::{
@@ -35,6 +36,7 @@ pub async fn run(hive: Arc<Hive>) {
     let slots = Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(2, usize::from)));
     let events = tokio::spawn(follow_events(hive.clone()));
     let disks = tokio::spawn(disk::watch(hive.clone()));
+    let souls = tokio::spawn(soul::watch(hive.clone()));
     loop {
         if hive.stopping.is_cancelled() && (!hive.stops_agents() || all_down(&hive)) {
             break;
@@ -62,6 +64,7 @@ pub async fn run(hive: Arc<Hive>) {
     }
     events.abort();
     disks.abort();
+    souls.abort();
 }
 
 fn all_down(hive: &Hive) -> bool {

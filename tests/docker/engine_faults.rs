@@ -154,7 +154,10 @@ impl PrivateEngine {
     }
 
     async fn start(&self) {
-        fs::remove_file(self.folder.path().join("pid")).unwrap_or_default();
+        // Where nobody reaps the dead, their pids look alive to the next engine.
+        for pid in ["pid", "exec/containerd/containerd.pid"] {
+            as_root(&["rm", "-f", &self.inner(pid)]);
+        }
         let log = fs::File::options().create(true).append(true).open(self.inner("log")).unwrap();
         let (data, exec, pid, host) =
             (self.inner("data"), self.inner("exec"), self.inner("pid"), self.host());

@@ -6,7 +6,7 @@ use std::{
 };
 
 use skep::{
-    config::Env,
+    config::env::FOR_BUILDS,
     engine::{Engine, EngineError, ImageBuild},
     images::{BuildOptions, ImageError, Images, PackageRequests},
 };
@@ -19,7 +19,11 @@ fn images(world: &World) -> Images {
 }
 
 fn images_with(world: &World, options: BuildOptions) -> Images {
-    let options = BuildOptions { args: Env::read().builds, ..options };
+    let args = FOR_BUILDS.iter();
+    let options = BuildOptions {
+        args: args.filter_map(|k| Some(((*k).to_owned(), std::env::var(k).ok()?))).collect(),
+        ..options
+    };
     Images::new(world.engine.clone(), options)
 }
 
