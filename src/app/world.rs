@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{hive::Hive, sync};
+use super::{agents::restart_key, hive::Hive, sync};
 use crate::{
     config::{
         load::{self, ConfigError, Loaded},
@@ -288,7 +288,8 @@ impl Hive {
                         } else {
                             db::agents::Desired::Stopped
                         };
-                        db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())
+                        let row = db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())?;
+                        Ok((row, db::meta::get(tx, &restart_key(id))?))
                     })
                     .collect::<Result<Vec<_>, db::DbError>>()
             })
@@ -298,10 +299,14 @@ impl Hive {
                 agent.unwanted();
             }
         }
-        for row in rows {
+        for (row, restart) in rows {
             match self.find_agent(&row.id) {
                 Ok(agent) => agent.wanted(row.desired),
-                Err(_) => self.add_agent(Agent::new(self, &row)),
+                Err(_) => {
+                    let agent = Agent::new(self, &row);
+                    agent.state().restart = restart;
+                    self.add_agent(agent);
+                }
             }
         }
         Ok(())

@@ -265,12 +265,12 @@ async fn thirty_starts_and_stops_leave_nothing_behind() {
     }
     let began = Instant::now();
     let mut after = held(&hive);
-    // A connection to the engine may take a moment to close.
-    while after.descriptors > before.descriptors && began.elapsed() < Duration::from_secs(5) {
+    // Connections to the engine and the database are kept for a while; what leaks does so thirty times.
+    while after.descriptors > before.descriptors + 4 && began.elapsed() < Duration::from_secs(5) {
         tokio::time::sleep(Duration::from_millis(200)).await;
         after = held(&hive);
     }
-    assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
+    assert!(after.descriptors <= before.descriptors + 4, "{before:?} {after:?}");
     assert_eq!(Held { descriptors: 0, ..after }, Held { descriptors: 0, ..before });
     assert!(docker(&["volume", "ls", "-q"]).lines().count() <= volumes + 2, "no volumes of ours");
     assert_eq!(half_done(&hive), Vec::<String>::new());
