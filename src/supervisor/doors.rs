@@ -1,6 +1,10 @@
 //! Who comes through the agents' doors: the init is proven and served, everybody else is handed on.
 
-use std::{os::unix::net::UnixStream, sync::Arc, time::Duration};
+use std::{
+    os::unix::net::UnixStream,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -11,6 +15,8 @@ use crate::{app::hive::Hive, db, ids::AgentId, init::door};
 /// How long the engine may take to tell the pid of a container that is just starting.
 const PID_TRIES: u32 = 80;
 const PID_PAUSE: Duration = Duration::from_millis(25);
+/// Impostors of one agent are told of at most this often.
+const IMPOSTOR_PAUSE: Duration = Duration::from_secs(30);
 
 /// Opens the agent's door unless it is open.
 ///
@@ -31,14 +37,7 @@ pub fn open(hive: &Hive, agent: &Agent) -> std::io::Result<()> {
 pub async fn serve_init(hive: Arc<Hive>, agent: AgentId, stream: UnixStream, pid: i32) {
     let Ok(agent) = hive.find_agent(&agent) else { return };
     if !is_main_process(&hive, &agent, pid).await {
-        tracing::warn!(agent = %agent.id, pid, "a process posed as the init at the agent's door; refused");
-        let data = json!({ "agent": agent.id, "pid": pid });
-        let told = hive.db.write(move |tx| {
-            db::events::append(tx, Timestamp::now(), "agent:impostor", &data).map_err(db::DbError::from)
-        });
-        if let Err(e) = told.await {
-            tracing::error!(error = %e, "cannot record an event");
-        }
+        tell_impostor(&hive, &agent, pid).await;
         return;
     }
     let grace = agent.preparation().map_or(Duration::from_secs(10), |p| p.config.stop_grace);
@@ -54,6 +53,28 @@ pub async fn serve_init(hive: Arc<Hive>, agent: AgentId, stream: UnixStream, pid
         Ok(Ok(())) | Err(_) => {}
     }
     hive.wake.notify_one();
+}
+
+/// Tells of an impostor, of a flood of them only so often: an agent must not fill the log or the database.
+async fn tell_impostor(hive: &Hive, agent: &Agent, pid: i32) {
+    let untold = {
+        let mut state = agent.state();
+        match &mut state.impostors {
+            Some((told, more)) if told.elapsed() < IMPOSTOR_PAUSE => {
+                *more += 1;
+                return;
+            }
+            impostors => impostors.replace((Instant::now(), 0)).map_or(0, |(_, more)| more),
+        }
+    };
+    tracing::warn!(agent = %agent.id, pid, untold, "a process posed as the init at the agent's door; refused");
+    let data = json!({ "agent": agent.id, "pid": pid, "untold": untold });
+    let told = hive.db.write(move |tx| {
+        db::events::append(tx, Timestamp::now(), "agent:impostor", &data).map_err(db::DbError::from)
+    });
+    if let Err(e) = told.await {
+        tracing::error!(error = %e, "cannot record an event");
+    }
 }
 
 async fn is_main_process(hive: &Hive, agent: &Agent, pid: i32) -> bool {

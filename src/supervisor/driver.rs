@@ -27,6 +27,9 @@ use crate::{
 const SWEEP: Duration = Duration::from_secs(30);
 /// Pause while the engine does not answer.
 const ENGINE_RETRY: Duration = Duration::from_secs(1);
+/// Least pause between two measurements of disk use, and how many times longer than the measurement it is.
+const DISK_PAUSE: Duration = Duration::from_secs(2);
+const DISK_SHARE: u32 = 400;
 /// Files and folders counted for one agent's disk use.
 const MAX_COUNTED: u64 = 200_000;
 
@@ -196,8 +199,10 @@ async fn follow_events(hive: Arc<Hive>) {
     }
 }
 
+/// Measures again soon while that is cheap: what is written meanwhile is not bounded.
 async fn measure_disks(hive: Arc<Hive>) {
     loop {
+        let began = Instant::now();
         for agent in hive.all_agents() {
             let Some(preparation) = agent.preparation() else { continue };
             let workspace = preparation.spec.mounts.iter().find(|m| m.target == "/workspace");
@@ -221,6 +226,6 @@ async fn measure_disks(hive: Arc<Hive>) {
                 hive.wake.notify_one();
             }
         }
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep((began.elapsed() * DISK_SHARE).clamp(DISK_PAUSE, SWEEP)).await;
     }
 }

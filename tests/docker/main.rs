@@ -3,8 +3,11 @@
 
 mod agents;
 mod bare;
+mod door;
 mod engine;
+mod gvisor;
 mod hive;
+mod hostile;
 mod init;
 mod network;
 mod outage;
