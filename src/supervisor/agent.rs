@@ -125,9 +125,14 @@ impl Agent {
         self.state().wanted = None;
     }
 
-    /// Its status, `pending` before the first look.
+    /// Its status as people see it: `running` means that the init is connected at this moment.
     pub fn status(&self) -> Status {
-        self.state().status.unwrap_or(Status::Pending)
+        let connected = self.link.status().connected;
+        match self.state().status {
+            Some(Status::Running) if !connected => Status::Starting,
+            Some(status) => status,
+            None => Status::Pending,
+        }
     }
 
     /// What it was last prepared with.
