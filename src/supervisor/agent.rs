@@ -86,6 +86,8 @@ pub struct AgentState {
     pub running_since: Option<Instant>,
     /// Bytes of workspace and custom, as last measured, and whether that is over the limit.
     pub disk: Option<(u64, bool)>,
+    /// When a process that posed as its init was last told of, and how many came since.
+    pub impostors: Option<(Instant, u64)>,
 }
 
 impl Agent {
