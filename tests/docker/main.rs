@@ -3,6 +3,7 @@
 
 mod agents;
 mod bare;
+mod clis;
 mod door;
 mod engine;
 mod gvisor;
@@ -12,4 +13,6 @@ mod init;
 mod network;
 mod outage;
 mod packages;
+mod skills;
 mod support;
+mod tools;
