@@ -1,6 +1,6 @@
 //! `/v1/agents…`: what an agent is and does, its prompt, soul and logs; commands run to their end.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Json,
@@ -9,8 +9,10 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use futures_util::stream;
 use serde::Deserialize;
+use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
@@ -171,12 +173,16 @@ pub async fn logs(
         }),
     };
     let lines = work::read(hive.logs(&agent, request)).await??;
-    // Pulled as the client takes it: a slow reader holds the writer back.
+    Ok(streamed(lines))
+}
+
+/// Pulled as the client takes it: a slow reader holds the writer back.
+pub(super) fn streamed(lines: mpsc::Receiver<Bytes>) -> Response {
     let body = stream::unfold(lines, async |mut lines| {
         let piece = lines.recv().await?;
-        Some((Ok::<_, std::convert::Infallible>(piece), lines))
+        Some((Ok::<_, Infallible>(piece), lines))
     });
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], HttpBody::from_stream(body)).into_response())
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], HttpBody::from_stream(body)).into_response()
 }
 
 fn markdown(text: String) -> Response {

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     app::{
         AttachInput, AttachOutput, Attached, Hive,
-        types::{AttachControl, AttachEvent, AttachRequest},
+        types::{AppError, AttachControl, AttachEvent, AttachRequest},
     },
     ids::AgentId,
 };
@@ -62,20 +62,33 @@ pub async fn attach(
 ) -> Result<Response, Problem> {
     work::read(hive.agent(&agent)).await??;
     let upgrade = upgrade.map_err(|e| Problem::new(StatusCode::UPGRADE_REQUIRED, e.body_text()))?;
+    open(upgrade, move |request| async move { hive.attach(&agent, request).await })
+}
+
+/// Opens the WebSocket of a session whose process `start` starts.
+pub(super) fn open<S, F>(upgrade: WebSocketUpgrade, start: S) -> Result<Response, Problem>
+where
+    S: FnOnce(AttachRequest) -> F + Send + 'static,
+    F: Future<Output = Result<Attached, AppError>> + Send + 'static,
+{
     let slot = SESSIONS.clone().try_acquire_owned().map_err(|_| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("there are {MAX_SESSIONS} sessions already"))
     })?;
     Ok(upgrade
         .max_message_size(MAX_MESSAGE)
         .max_frame_size(MAX_MESSAGE)
-        .on_upgrade(move |socket| session(hive, agent, socket, slot)))
+        .on_upgrade(move |socket| session(socket, slot, start)))
 }
 
-async fn session(hive: Arc<Hive>, agent: AgentId, socket: WebSocket, _slot: OwnedSemaphorePermit) {
+async fn session<S, F>(socket: WebSocket, _slot: OwnedSemaphorePermit, start: S)
+where
+    S: FnOnce(AttachRequest) -> F,
+    F: Future<Output = Result<Attached, AppError>>,
+{
     let (mut sink, mut stream) = socket.split();
     let first = tokio::time::timeout(REQUEST_TIMEOUT, first_request(&mut stream)).await;
     let attached = match first {
-        Ok(Ok(request)) => hive.attach(&agent, request).await.map_err(|e| e.to_string()),
+        Ok(Ok(request)) => start(request).await.map_err(|e| e.to_string()),
         Ok(Err(why)) => Err(why),
         Err(_) => Err("no AttachRequest came".to_owned()),
     };
@@ -97,8 +110,8 @@ async fn session(hive: Arc<Hive>, agent: AgentId, socket: WebSocket, _slot: Owne
         None => close_code::NORMAL,
     };
     let frame = CloseFrame { code: close, reason: "".into() };
-    if sink.send(Message::Close(Some(frame))).await.is_ok() {
-        tracing::trace!(%agent, "a session ended");
+    if sink.send(Message::Close(Some(frame))).await.is_err() {
+        tracing::trace!("the client of a session went first");
     }
 }
 

@@ -180,6 +180,9 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Prob
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if is_list(bytes) {
+        return Err(Problem::invalid("", "the body must be a JSON object, not a list"));
+    }
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut from).map_err(|e| {
         if e.inner().is_data() {
@@ -192,6 +195,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         Problem::new(StatusCode::BAD_REQUEST, format!("the body is more than one JSON value: {e}"))
     })?;
     Ok(value)
+}
+
+/// Serde takes a list for a struct's fields in order; the description does not.
+pub fn is_list(json: &[u8]) -> bool {
+    json.trim_ascii_start().first() == Some(&b'[')
 }
 
 /// RFC 6901.

@@ -21,7 +21,7 @@ const STATUSES: [Status; 7] = [
 ];
 
 /// What `HiveView::engine` says when the container engine answers.
-const ENGINE_UP: &str = "up";
+const ENGINE_UP: &str = "ok";
 
 /// All figures.
 pub fn render(hive: &HiveView, ready: bool, agents: &[AgentView]) -> String {

@@ -51,7 +51,6 @@ const MAX_BODY: usize = 1024 * 1024;
 const MAX_EXEC_BODY: usize = 2 * 1024 * 1024;
 
 /// For the operator: everything, once `auth` is satisfied.
-#[must_use]
 pub fn operator_router(hive: Arc<Hive>, auth: Auth) -> Router {
     outside(inside(hive).layer(from_fn_with_state(Arc::new(auth), guard::admit)))
 }

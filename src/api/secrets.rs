@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    extract::{Name, Params, RawJson},
+    extract::{Name, Params, RawJson, is_list},
     page::{Order, Page, PageParams},
     problem::{Problem, Problems},
     work,
@@ -58,8 +58,10 @@ pub async fn set(
     RawJson(body): RawJson,
 ) -> Answer<Json<SecretSet>> {
     // A parser's message may quote what it read.
-    let SecretBody { value } = serde_json::from_slice(&body)
-        .map_err(|_| Problem::invalid("", "the body must be {\"value\": \"…\"} and nothing else"))?;
+    let SecretBody { value } = Some(&body)
+        .filter(|b| !is_list(b))
+        .and_then(|b| serde_json::from_slice(b).ok())
+        .ok_or_else(|| Problem::invalid("", "the body must be {\"value\": \"…\"} and nothing else"))?;
     let value = match SecretValue::new(value) {
         Ok(value) if value.is_empty() => Err(InvalidValue::Empty),
         other => other,

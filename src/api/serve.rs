@@ -37,7 +37,7 @@ const MAX_CONNECTIONS: usize = 512;
 const MAX_AGENT_CONNECTIONS: usize = 32;
 /// For a request's head to arrive, and for an idle connection to say something.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes of a request's head.
+/// Bytes of a request's head from which it is refused (what comes in one read is still taken).
 const MAX_HEAD: usize = 64 * 1024;
 /// For requests under way when the supervisor stops.
 const GRACE: Duration = Duration::from_secs(3);
@@ -76,6 +76,8 @@ where
             drop(slot);
         });
     }
+    // Nobody shall wait for an answer that will not come.
+    drop(listener);
     connections.close();
     connections.wait().await;
 }

@@ -3,7 +3,7 @@
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
 mod agents;
-mod doctor;
+pub mod doctor;
 mod exec;
 pub mod hive;
 mod logs;

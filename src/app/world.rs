@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{hive::Hive, sync};
+use super::{agents::restart_key, hive::Hive, sync};
 use crate::{
     config::{
         load::{self, ConfigError, Loaded},
@@ -52,6 +52,10 @@ pub struct World {
     pub resolutions: BTreeMap<AgentId, Result<Arc<Resolution>, String>>,
     /// `skep.lock` as it stands.
     pub lock: Lock,
+    /// Whether it was ever read: until then nobody knows which versions are locked.
+    pub lock_known: bool,
+    /// What the souls of agents that have one say, or why they cannot be read.
+    pub souls: BTreeMap<AgentId, Result<String, String>>,
     /// The secrets.
     pub secrets: Arc<Secrets>,
     /// Masks them.
@@ -71,9 +75,24 @@ impl World {
             index: Arc::default(),
             resolutions: BTreeMap::new(),
             lock: Lock::default(),
+            lock_known: false,
+            souls: BTreeMap::new(),
             secrets: Arc::default(),
             masker: Masker::new([]),
         }
+    }
+
+    /// Whether an agent that was prepared from `other` is prepared from this one too.
+    fn same_as(&self, other: &Self) -> bool {
+        self.config == other.config
+            && self.resolutions == other.resolutions
+            && self.secrets == other.secrets
+            && self.souls == other.souls
+            && self.index == other.index
+            && self.lock == other.lock
+            && self.lock_known == other.lock_known
+            && (&self.warnings, &self.refused, &self.source_faults)
+                == (&other.warnings, &other.refused, &other.source_faults)
     }
 
     /// Which agents resolved which skills.
@@ -134,6 +153,17 @@ pub fn resolve_all(
     (resolutions, next)
 }
 
+/// Without a lock to hold them to, agents with skills could be given other versions than they have.
+fn hold_unlocked(config: &Config, resolutions: &mut BTreeMap<AgentId, Result<Arc<Resolution>, String>>) {
+    for (id, resolution) in resolutions {
+        if config.agents.get(id).is_some_and(|agent| !agent.skills.is_empty()) {
+            *resolution = Err("skep.lock cannot be read, so its versions are not known; mend the file, or \
+                               remove it to resolve anew"
+                .to_owned());
+        }
+    }
+}
+
 impl Hive {
     /// Reads configuration, secrets, skill sources and lock anew and puts the new world in force.
     pub async fn refresh(&self, scope: &UpdateScope) {
@@ -142,6 +172,7 @@ impl Hive {
         let mut world = World { generation: old.generation + 1, refused: Vec::new(), ..(*old).clone() };
         self.read_config(&mut world);
         self.read_secrets(&mut world);
+        self.read_souls(&mut world);
         let synced = sync::sync_sources(self, &world.config).await;
         world.source_faults = synced.faults;
         match self.db.read(db::skills::load_index).await {
@@ -152,10 +183,13 @@ impl Hive {
             Ok(lock) => {
                 let (resolutions, next) = resolve_all(&world.config, &world.index, &lock, scope);
                 self.write_lock(&lock, &next, &mut world);
-                (world.resolutions, world.lock) = (resolutions, next);
+                (world.resolutions, world.lock, world.lock_known) = (resolutions, next, true);
             }
             Err(faults) => {
-                let (resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
+                let (mut resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
+                if !world.lock_known {
+                    hold_unlocked(&world.config, &mut resolutions);
+                }
                 world.resolutions = resolutions;
                 world.refused.extend(faults);
             }
@@ -170,7 +204,10 @@ impl Hive {
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
         }
-        self.set_world(world);
+        // The first world is never the same: agents wait for it.
+        if old.generation == 0 || !world.same_as(&old) {
+            self.set_world(world);
+        }
         drop(guard);
     }
 
@@ -203,6 +240,16 @@ impl Hive {
                     .push(Fault::new(world.config.secrets_file.display().to_string(), e.to_string()));
             }
         }
+    }
+
+    fn read_souls(&self, world: &mut World) {
+        let with_soul = world.config.agents.values().filter_map(|a| Some((&a.id, a.soul.as_ref()?)));
+        let souls = with_soul.map(|(id, soul)| {
+            let text = fs::read_to_string(self.paths.resolve(soul))
+                .map_err(|e| format!("cannot read its soul {}: {e}", soul.display()));
+            (id.clone(), text)
+        });
+        world.souls = souls.collect();
     }
 
     fn write_lock(&self, old: &Lock, next: &Lock, world: &mut World) {
@@ -241,7 +288,8 @@ impl Hive {
                         } else {
                             db::agents::Desired::Stopped
                         };
-                        db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())
+                        let row = db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())?;
+                        Ok((row, db::meta::get(tx, &restart_key(id))?))
                     })
                     .collect::<Result<Vec<_>, db::DbError>>()
             })
@@ -251,10 +299,14 @@ impl Hive {
                 agent.unwanted();
             }
         }
-        for row in rows {
+        for (row, restart) in rows {
             match self.find_agent(&row.id) {
                 Ok(agent) => agent.wanted(row.desired),
-                Err(_) => self.add_agent(Agent::new(self, &row)),
+                Err(_) => {
+                    let agent = Agent::new(self, &row);
+                    agent.state().restart = restart;
+                    self.add_agent(agent);
+                }
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! What is not in [`VARIABLES`] is not read, so that the list is the documentation.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A variable that skep reads.
 #[derive(Debug, Clone, Copy)]
@@ -17,10 +17,10 @@ pub struct Variable {
 pub const VARIABLES: &[Variable] = &[
     Variable { name: "SKEP_DIR", doc: "folder of the hive, instead of the current one or one above it" },
     Variable { name: "SKEP_HOST", doc: "address of the supervisor's API, instead of the hive's own socket" },
+    Variable { name: "SKEP_TOKEN", doc: "bearer token for SKEP_HOST, instead of the hive's own .skep/token" },
     Variable { name: "SKEP_LOG", doc: "what is logged, such as info or skep=debug" },
     Variable { name: "DOCKER_HOST", doc: "address of the Docker engine, instead of /var/run/docker.sock" },
     Variable { name: "NO_COLOR", doc: "no colour when set to anything" },
-    Variable { name: "SKEP_TOKEN", doc: "token for the address in SKEP_HOST" },
     Variable { name: "http_proxy", doc: "proxy that image builds use" },
     Variable { name: "https_proxy", doc: "likewise" },
     Variable { name: "no_proxy", doc: "hosts reached without it" },
@@ -30,6 +30,18 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "PIP_INDEX_URL", doc: "package index that image builds use" },
     Variable { name: "NPM_CONFIG_REGISTRY", doc: "likewise, for npm" },
     Variable { name: "TERM", doc: "type of the terminal, handed to `skep shell`" },
+];
+
+/// Variables that image builds get as arguments.
+pub const FOR_BUILDS: [&str; 8] = [
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "PIP_INDEX_URL",
+    "NPM_CONFIG_REGISTRY",
 ];
 
 /// The value of a documented variable; none when unset, empty or not UTF-8.
@@ -49,6 +61,8 @@ pub struct Env {
     pub dir: Option<PathBuf>,
     /// `SKEP_HOST`.
     pub host: Option<String>,
+    /// `SKEP_TOKEN`.
+    pub token: Option<String>,
     /// `SKEP_LOG`.
     pub log: Option<String>,
     /// `DOCKER_HOST`.
@@ -57,6 +71,8 @@ pub struct Env {
     pub no_color: bool,
     /// `TERM`.
     pub term: Option<String>,
+    /// Those of [`FOR_BUILDS`] that are set.
+    pub builds: BTreeMap<String, String>,
 }
 
 impl Env {
@@ -71,10 +87,12 @@ impl Env {
         Self {
             dir: lookup("SKEP_DIR").map(PathBuf::from),
             host: lookup("SKEP_HOST"),
+            token: lookup("SKEP_TOKEN"),
             log: lookup("SKEP_LOG"),
             docker_host: lookup("DOCKER_HOST"),
             no_color: lookup("NO_COLOR").is_some(),
             term: lookup("TERM"),
+            builds: FOR_BUILDS.iter().filter_map(|n| Some(((*n).to_owned(), lookup(n)?))).collect(),
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
         lock::{HiveLock, Holder},
     },
     engine::{Engine, docker::DockerEngine},
-    images::{BUILD_ARGS, BuildOptions, Images},
+    images::{BuildOptions, Images},
     init::{
         binary,
         door::{self, Caller},
@@ -50,6 +50,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Without a terminal: it logs to its own rotating file.
     pub detached: bool,
+    /// What is logged when `SKEP_LOG` does not say; none: what an operator wants to know.
+    pub log: Option<String>,
 }
 
 /// Everything is read anew this often when no change was noticed.
@@ -64,7 +66,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let root = options.dir.canonicalize().with_context(|| format!("no folder {}", options.dir.display()))?;
     let paths = HivePaths::new(root);
-    let env = Env::read();
+    let mut env = Env::read();
+    env.log = env.log.or(options.log);
     let loaded = load_config(&paths)?;
     make_state_folder(&paths)?;
     log::start(&paths, &env, options.detached)?;
@@ -93,10 +96,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         .await
         .unwrap_or_default();
     tasks.abort_all();
-    for path in [hive.paths.socket()] {
-        fs::remove_file(&path)
-            .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
-    }
+    fs::remove_file(hive.paths.socket())
+        .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
     tracing::info!("the supervisor is down");
     Ok(())
 }
@@ -133,7 +134,7 @@ async fn build(
     let engine: Arc<dyn Engine> = Arc::new(DockerEngine::new(env.docker_host.as_deref()));
     let options = BuildOptions {
         ca_bundle: loaded.config.ca_bundle.as_ref().map(|p| paths.resolve(p)),
-        args: BUILD_ARGS.iter().filter_map(|n| Some(((*n).to_owned(), config::env::var(n)?))).collect(),
+        args: env.builds.clone(),
         endpoint: env.docker_host.clone(),
         ..BuildOptions::default()
     };

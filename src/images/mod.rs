@@ -28,17 +28,6 @@ pub use layer::{LABEL_LAYER, PackageRequests};
 
 /// The image of agents that name no other.
 pub const DEFAULT_IMAGE: &str = "skep-agent:latest";
-/// Variables of the environment that builds shall see (`config` reads them): proxies and package indexes.
-pub const BUILD_ARGS: [&str; 8] = [
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "PIP_INDEX_URL",
-    "NPM_CONFIG_REGISTRY",
-];
 const CA_SCRIPT: &str = include_str!("../../images/ca.sh");
 /// Where distributions keep what they trust.
 const HOST_STORES: [&str; 3] =
@@ -80,7 +69,7 @@ pub struct BuildOptions {
     /// `[hive] ca_bundle`: certificates that builds and images shall trust; none: those that `SSL_CERT_FILE`
     /// names and the distribution does not bring.
     pub ca_bundle: Option<PathBuf>,
-    /// Values of [`BUILD_ARGS`] that are set.
+    /// Values of the variables that builds get as arguments (`config::env::FOR_BUILDS`).
     pub args: BTreeMap<String, String>,
     /// The engine's endpoint, for the script that makes the base image.
     pub endpoint: Option<String>,

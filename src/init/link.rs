@@ -68,6 +68,17 @@ pub struct Started {
     pub exit: oneshot::Receiver<Exit>,
 }
 
+/// On what terms an init is welcomed.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    /// The key of this container.
+    pub key: wire::Key,
+    /// It was handed over before: whoever comes must show it.
+    pub known: bool,
+    /// Time between SIGTERM and SIGKILL when the container is stopped.
+    pub stop_grace: Duration,
+}
+
 /// What is known of an init.
 #[derive(Debug, Clone, Default)]
 pub struct LinkStatus {
@@ -83,9 +94,12 @@ pub struct LinkStatus {
 
 type Outgoing = (ToInit, Vec<OwnedFd>);
 
+/// Pid and streams of a started program.
+type StartAnswer = Result<(i32, Vec<OwnedFd>), LinkError>;
+
 struct Waiter {
     bound: bool,
-    started: Option<oneshot::Sender<Result<(i32, Vec<OwnedFd>), LinkError>>>,
+    started: Option<oneshot::Sender<StartAnswer>>,
     exit: Option<oneshot::Sender<Exit>>,
 }
 
@@ -188,8 +202,8 @@ impl Link {
     /// An older link of the same init is replaced.
     ///
     /// # Errors
-    /// Of the socket, or a peer that does not keep to the protocol.
-    pub async fn serve(&self, stream: UnixStream, stop_grace: Duration) -> io::Result<()> {
+    /// Of the socket, a peer that does not keep to the protocol, or one without the key that it was given.
+    pub async fn serve(&self, stream: UnixStream, terms: &Terms) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         // SAFETY: a `UnixStream` keeps its one descriptor until it is dropped with the `AsyncFd`.
         let fd = unsafe { AsyncFd::register_with_interest(stream, Interest::READABLE | Interest::WRITABLE) }?;
@@ -197,9 +211,15 @@ impl Link {
         let hello = timeout(HELLO_TIMEOUT, read_hello(&fd, &mut reader))
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the init said no hello"))??;
+        if terms.known && hello.key != Some(terms.key) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "not the init that was welcomed before",
+            ));
+        }
         let (sender, receiver) = mpsc::unbounded_channel();
-        let stop_grace_ms = u64::try_from(stop_grace.as_millis()).unwrap_or(u64::MAX);
-        sender.send((ToInit::Welcome { stop_grace_ms }, Vec::new())).unwrap_or_default();
+        let stop_grace_ms = u64::try_from(terms.stop_grace.as_millis()).unwrap_or(u64::MAX);
+        sender.send((ToInit::Welcome { key: terms.key, stop_grace_ms }, Vec::new())).unwrap_or_default();
         self.lock().sender = Some(sender.clone());
         self.take_over(&hello);
         let result = self.run(&fd, reader, receiver).await;
@@ -308,7 +328,7 @@ impl Link {
     }
 
     fn handle_frames(&self, reader: &mut FrameReader) -> io::Result<()> {
-        while let Some((message, fds)) = reader.next::<FromInit>()? {
+        while let Some((message, fds)) = reader.take_frame::<FromInit>()? {
             match message {
                 FromInit::Started { id, pid } => {
                     let started = self.lock().waiters.get_mut(&id).and_then(|w| w.started.take());
@@ -358,7 +378,7 @@ async fn read_hello(fd: &AsyncFd<UnixStream>, reader: &mut FrameReader) -> io::R
         match &magic {
             Some(bytes) if *bytes != wire::MAGIC => return Err(invalid("not the init's protocol")),
             Some(_) => {
-                if let Some((message, _)) = reader.next::<FromInit>()? {
+                if let Some((message, _)) = reader.take_frame::<FromInit>()? {
                     let FromInit::Hello(hello) = message else { return Err(invalid("no hello")) };
                     return Ok(hello);
                 }

@@ -163,7 +163,10 @@ impl<'a> Walk<'a> {
             match checked {
                 Ok(full) => self.entry(&full, depth)?,
                 Err(rule) => {
-                    self.fault(&[path.as_bytes(), b"/", &name].concat()[usize::from(path.is_empty())..], rule)
+                    self.fault(
+                        &[path.as_bytes(), b"/", &name].concat()[usize::from(path.is_empty())..],
+                        rule,
+                    );
                 }
             }
         }

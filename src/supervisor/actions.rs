@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ use crate::{
     app::hive::Hive,
     config::units::format_size,
     db,
-    engine::{EngineError, NetworkSpec, firewall},
+    engine::{EngineError, Inspected, NetworkSpec, firewall},
     sandbox::{
         spec,
         view::{self, ViewSkill},
@@ -28,16 +28,17 @@ use crate::{
 
 /// How long a started container's init may take to dial in.
 const DIAL_PATIENCE: Duration = Duration::from_secs(30);
+/// A container that lives on for so long after its memory ran out did not die of it.
+const SURVIVED: SignedDuration = SignedDuration::from_secs(1);
+/// Pause after the engine did not answer.
+const ENGINE_PAUSE: Duration = Duration::from_secs(1);
 /// How long an adoption waits before another look; the plan counts the whole time.
 const ADOPT_WAIT: Duration = Duration::from_secs(3);
 
 /// Carries out a step. What fails is noted on the agent and tried again later.
 pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
     let result = match step {
-        Step::Prepare => {
-            prepare(hive, agent).await;
-            Ok(())
-        }
+        Step::Prepare => prepare(hive, agent).await,
         Step::Start => start(hive, agent).await,
         Step::Adopt => adopt(hive, agent).await,
         Step::Replace(why) => replace(hive, agent, &why).await,
@@ -53,6 +54,7 @@ pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
         Err(Failure::Engine(EngineError::Unavailable(why))) => {
             // Nothing is known of the container: the next listing tells, and no attempt is counted.
             tracing::warn!(agent = %agent.id, "the engine does not answer: {why}");
+            tokio::time::sleep(ENGINE_PAUSE).await;
         }
         Err(failure) => {
             let reason = failure.to_string();
@@ -107,7 +109,7 @@ pub async fn set_status(hive: &Hive, agent: &Agent, status: Status) {
     }
 }
 
-async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
+async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let world = hive.world();
     let result = match prepare::prepare(hive, agent, &world).await {
         Ok(preparation) => {
@@ -120,6 +122,8 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
         Err(why) => Err(why),
     };
     if let Err(why) = &result {
+        // An engine that went away in the middle says nothing about the agent: again, once it is back.
+        hive.engine.list(hive.name.as_str()).await?;
         tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
     }
     let mut state = agent.state();
@@ -132,6 +136,7 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) {
     state.failures = 0;
     state.retry_at = None;
     state.preparation = Some(result);
+    Ok(())
 }
 
 /// Lays what a running container sees without a restart: the view, the prompt, the soul, `main`.
@@ -320,8 +325,7 @@ async fn replace(hive: &Arc<Hive>, agent: &Arc<Agent>, why: &str) -> Result<(), 
     tracing::info!(agent = %agent.id, "replacing its container: {why}");
     take_down(hive, agent).await?;
     let mut state = agent.state();
-    if state.restart {
-        state.restart = false;
+    if state.restart.take().is_some() {
         state.failures = 0;
         state.retry_at = None;
     }
@@ -354,7 +358,13 @@ async fn take_down(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> 
 async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let name = spec::container_name(&hive.name, agent.id.as_str());
     let reason = match hive.engine.inspect(&name).await {
-        Ok(there) if there.state.oom_killed => format!(
+        Ok(there) if there.state.started_at.is_none() && there.state.error.is_empty() => {
+            // Made, but whoever made it did not live to start it, or did not hear that it was made.
+            hive.engine.remove(&there.id).await?;
+            agent.container_gone();
+            return Ok(());
+        }
+        Ok(there) if there.state.oom_killed && !survived_memory(agent, &there) => format!(
             "its container ran out of memory (limit {}); raise `memory` or let it do less at once",
             format_size(there.spec.memory)
         ),
@@ -375,6 +385,15 @@ async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         .map_err(|e: db::DbError| Failure::Other(e.to_string()))?;
     agent.state().restarts = counted;
     Err(Failure::Other(reason))
+}
+
+/// The engine never forgets that any process of a container was killed for memory. One that lived on for a
+/// while lost a child then, and ended for another reason.
+fn survived_memory(agent: &Agent, there: &Inspected) -> bool {
+    let finished: Option<Timestamp> = there.state.finished_at.as_deref().and_then(|t| t.parse().ok());
+    let state = agent.state();
+    let (Some((container, told)), Some(finished)) = (&state.out_of_memory, finished) else { return false };
+    *container == there.id && finished.duration_since(*told) > SURVIVED
 }
 
 async fn freeze(hive: &Hive, agent: &Agent, freeze: bool) -> Result<(), Failure> {

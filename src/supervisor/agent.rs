@@ -62,8 +62,10 @@ pub struct AgentState {
     pub failures: u32,
     /// When the next attempt is due.
     pub retry_at: Option<Instant>,
-    /// Restart asked for.
-    pub restart: bool,
+    /// The container that was to be replaced when a restart was asked for.
+    pub restart: Option<String>,
+    /// When the engine last told that a container ran out of memory, and which.
+    pub out_of_memory: Option<(String, Timestamp)>,
     /// An action is under way.
     pub busy: bool,
     /// When the last action ended: an older listing says nothing about this agent.

@@ -1,6 +1,7 @@
 //! Who comes through the agents' doors: the init is proven and served, everybody else is handed on.
 
 use std::{
+    io::Write,
     os::unix::net::UnixStream,
     sync::Arc,
     time::{Duration, Instant},
@@ -10,7 +11,13 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::agent::Agent;
-use crate::{app::hive::Hive, db, ids::AgentId, init::door};
+use crate::{
+    app::hive::Hive,
+    db,
+    ids::AgentId,
+    init::{door, link::Terms},
+    wire,
+};
 
 /// How long the engine may take to tell the pid of a container that is just starting.
 const PID_TRIES: u32 = 80;
@@ -41,16 +48,28 @@ pub async fn serve_init(hive: Arc<Hive>, agent: AgentId, stream: UnixStream, pid
         return;
     }
     let grace = agent.preparation().map_or(Duration::from_secs(10), |p| p.config.stop_grace);
+    let container = agent.state().container.clone().unwrap_or_default();
+    let (key, known) = match key(&agent, &container) {
+        Ok(key) => key,
+        Err(e) => {
+            tracing::error!(agent = %agent.id, error = %e, "cannot make a key for its init");
+            return;
+        }
+    };
+    let terms = Terms { key, known, stop_grace: grace };
     let mut status = agent.link.watch();
     let link = agent.link.clone();
-    let served = tokio::spawn(async move { link.serve(stream, grace).await });
+    let served = tokio::spawn(async move { link.serve(stream, &terms).await });
     if status.wait_for(|s| s.connected).await.is_ok() {
         agent.state().away_since = None;
+        // Written after the welcome: a supervisor that dies in between finds no key, and hands out another.
+        if !known && let Err(e) = keep_key(&agent, &container, &key) {
+            tracing::error!(agent = %agent.id, error = %e, "cannot keep the key of its init");
+        }
         hive.wake.notify_one();
     }
-    match served.await {
-        Ok(Err(e)) => tracing::debug!(agent = %agent.id, error = %e, "the link to the init broke"),
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(e)) = served.await {
+        tracing::debug!(agent = %agent.id, error = %e, "the link to the init broke");
     }
     hive.wake.notify_one();
 }
@@ -69,12 +88,35 @@ async fn tell_impostor(hive: &Hive, agent: &Agent, pid: i32) {
     };
     tracing::warn!(agent = %agent.id, pid, untold, "a process posed as the init at the agent's door; refused");
     let data = json!({ "agent": agent.id, "pid": pid, "untold": untold });
-    let told = hive.db.write(move |tx| {
-        db::events::append(tx, Timestamp::now(), "agent:impostor", &data).map_err(db::DbError::from)
-    });
-    if let Err(e) = told.await {
+    let told: Result<(), db::DbError> = hive
+        .db
+        .write(move |tx| db::events::append(tx, Timestamp::now(), "agent:impostor", &data).map(|_| ()))
+        .await;
+    if let Err(e) = told {
         tracing::error!(error = %e, "cannot record an event");
     }
+}
+
+/// The key of a container's init, and whether it was handed over before. It is kept in a file of the
+/// supervisor's, so that the next one knows it too.
+fn key(agent: &Agent, container: &str) -> std::io::Result<(wire::Key, bool)> {
+    let mut key = wire::Key::default();
+    if let Ok(text) = std::fs::read_to_string(agent.dir.root.join("init.key"))
+        && let Some((of, hex)) = text.split_once(' ')
+        && of == container
+        && hex::decode_to_slice(hex, &mut key).is_ok()
+    {
+        return Ok((key, true));
+    }
+    getrandom::fill(&mut key).map_err(std::io::Error::other)?;
+    Ok((key, false))
+}
+
+fn keep_key(agent: &Agent, container: &str, key: &wire::Key) -> std::io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(&agent.dir.root)?;
+    write!(file, "{container} {}", hex::encode(key))?;
+    file.persist(agent.dir.root.join("init.key"))?;
+    Ok(())
 }
 
 async fn is_main_process(hive: &Hive, agent: &Agent, pid: i32) -> bool {
@@ -85,7 +127,11 @@ async fn is_main_process(hive: &Hive, agent: &Agent, pid: i32) -> bool {
         }
         let name = crate::sandbox::spec::container_name(&hive.name, agent.id.as_str());
         match hive.engine.inspect(&name).await {
-            Ok(inspected) if inspected.state.pid != 0 => agent.state().pid = inspected.state.pid,
+            Ok(inspected) if inspected.state.pid != 0 => {
+                let mut state = agent.state();
+                state.pid = inspected.state.pid;
+                state.container = Some(inspected.id);
+            }
             Ok(_) => tokio::time::sleep(PID_PAUSE).await,
             Err(e) => {
                 tracing::debug!(agent = %agent.id, error = %e, "cannot ask for the container's pid");

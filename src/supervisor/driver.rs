@@ -9,35 +9,34 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     actions,
     agent::Agent,
+    disk, doors,
     plan::{Facts, Prepared, Seen, Step, plan},
+    soul,
     state::{Status, Wanted},
 };
 use crate::{
     app::hive::Hive,
     engine::{EngineError, Listed},
-    sandbox::{spec::container_name, usage::disk_usage},
+    sandbox::spec::container_name,
 };
 
 /// Everything is looked at this often when nothing happens.
 const SWEEP: Duration = Duration::from_secs(30);
 /// Pause while the engine does not answer.
 const ENGINE_RETRY: Duration = Duration::from_secs(1);
-/// Least pause between two measurements of disk use, and how many times longer than the measurement it is.
-const DISK_PAUSE: Duration = Duration::from_secs(2);
-const DISK_SHARE: u32 = 400;
-/// Files and folders counted for one agent's disk use.
-const MAX_COUNTED: u64 = 200_000;
 
 /// Runs until the hive stops; with its agents, when they are to stop too.
 pub async fn run(hive: Arc<Hive>) {
     let slots = Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(2, usize::from)));
     let events = tokio::spawn(follow_events(hive.clone()));
-    let disks = tokio::spawn(measure_disks(hive.clone()));
+    let disks = tokio::spawn(disk::watch(hive.clone()));
+    let souls = tokio::spawn(soul::watch(hive.clone()));
     loop {
         if hive.stopping.is_cancelled() && (!hive.stops_agents() || all_down(&hive)) {
             break;
@@ -65,6 +64,7 @@ pub async fn run(hive: Arc<Hive>) {
     }
     events.abort();
     disks.abort();
+    souls.abort();
 }
 
 fn all_down(hive: &Hive) -> bool {
@@ -92,6 +92,7 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
             }
         }
         let facts = gather(hive, &agent, &containers, world.generation);
+        keep_door(hive, &agent, &facts);
         match plan(&facts) {
             Step::Rest(status) => actions::set_status(hive, &agent, status).await,
             Step::Wait(status, left) => {
@@ -105,7 +106,10 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
             step => act(hive, agent, step, slots),
         }
     }
-    let orphans: Vec<String> = by_agent.into_values().flatten().map(|c| c.id.clone()).collect();
+    // An agent that is configured but not known yet (its row could not be written) owns what it has.
+    let owned = |agent: &str| world.config.agents.keys().any(|known| known.as_str() == agent);
+    let orphans = by_agent.into_iter().filter(|(agent, _)| !owned(agent));
+    let orphans: Vec<String> = orphans.flat_map(|(_, containers)| containers).map(|c| c.id.clone()).collect();
     for orphan in orphans {
         tracing::warn!(container = orphan, "removing a container of this hive that no agent owns");
         if let Err(e) = hive.engine.remove(&orphan).await {
@@ -113,6 +117,16 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
         }
     }
     next
+}
+
+/// Whatever runs finds its door open, also when nothing new could be made in its place.
+fn keep_door(hive: &Hive, agent: &Agent, facts: &Facts) {
+    if facts.wanted.is_some()
+        && facts.container.as_ref().is_some_and(|container| container.running)
+        && let Err(e) = doors::open(hive, agent)
+    {
+        tracing::warn!(agent = %agent.id, "cannot open its door: {e}");
+    }
 }
 
 fn act(hive: &Arc<Hive>, agent: Arc<Agent>, step: Step, slots: &Arc<Semaphore>) {
@@ -171,9 +185,19 @@ fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -
             link_away: state.away_since.map(|since| since.elapsed()),
         }),
         strays: containers.iter().filter(|c| c.name != name).map(|c| c.id.clone()).collect(),
-        restart: state.restart,
+        restart: own.is_some_and(|container| state.restart.as_ref() == Some(&container.id)),
         backoff,
         over_disk: state.disk.is_some_and(|(_, over)| over),
+    }
+}
+
+fn note_out_of_memory(hive: &Hive, container: String) {
+    for agent in hive.all_agents() {
+        let mut state = agent.state();
+        if state.container.as_ref() == Some(&container) {
+            state.out_of_memory = Some((container, Timestamp::now()));
+            return;
+        }
     }
 }
 
@@ -183,7 +207,11 @@ async fn follow_events(hive: Arc<Hive>) {
         let (sender, mut receiver) = tokio::sync::mpsc::channel::<crate::engine::EngineEvent>(256);
         let hear = async {
             while let Some(event) = receiver.recv().await {
-                if matches!(event.action.as_str(), "die" | "oom" | "destroy" | "pause" | "unpause") {
+                if event.action == "oom" {
+                    note_out_of_memory(&hive, event.container);
+                    continue;
+                }
+                if matches!(event.action.as_str(), "die" | "destroy" | "pause" | "unpause") {
                     hive.wake.notify_one();
                 }
             }
@@ -196,36 +224,5 @@ async fn follow_events(hive: Arc<Hive>) {
         // Whatever passed meanwhile is found by the next listing.
         hive.wake.notify_one();
         tokio::time::sleep(ENGINE_RETRY).await;
-    }
-}
-
-/// Measures again soon while that is cheap: what is written meanwhile is not bounded.
-async fn measure_disks(hive: Arc<Hive>) {
-    loop {
-        let began = Instant::now();
-        for agent in hive.all_agents() {
-            let Some(preparation) = agent.preparation() else { continue };
-            let workspace = preparation.spec.mounts.iter().find(|m| m.target == "/workspace");
-            let folders: Vec<_> =
-                workspace.map(|m| m.source.clone()).into_iter().chain([agent.dir.custom()]).collect();
-            let measured = tokio::task::spawn_blocking(move || {
-                let mut used = 0u64;
-                let mut complete = true;
-                for folder in folders {
-                    if let Ok(usage) = disk_usage(&folder, MAX_COUNTED) {
-                        used += usage.bytes;
-                        complete &= usage.complete;
-                    }
-                }
-                (used, complete)
-            });
-            let Ok((used, complete)) = measured.await else { continue };
-            let over = used > preparation.config.disk || !complete;
-            let before = agent.state().disk.replace((used, over));
-            if before.is_some_and(|(_, was)| was) != over {
-                hive.wake.notify_one();
-            }
-        }
-        tokio::time::sleep((began.elapsed() * DISK_SHARE).clamp(DISK_PAUSE, SWEEP)).await;
     }
 }

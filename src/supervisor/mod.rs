@@ -5,6 +5,7 @@
 
 pub mod actions;
 pub mod agent;
+pub mod disk;
 pub mod doors;
 pub mod driver;
 pub mod layout;

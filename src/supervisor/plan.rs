@@ -8,6 +8,9 @@ use super::state::{Status, Wanted};
 
 /// An init that stays away from a running container for so long is taken for dead.
 pub const LINK_PATIENCE: Duration = Duration::from_secs(30);
+/// While an init is away, its container is looked at this often: it may be about to end, and the event that
+/// tells so may be lost.
+pub const AWAY_LOOK: Duration = Duration::from_secs(1);
 
 /// What is known of an agent when a plan is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,15 +135,15 @@ fn plan_running(facts: &Facts) -> Step {
         _ => {}
     }
     match container.link_away {
-        Some(away) if away >= LINK_PATIENCE => {
+        Some(away) if away >= LINK_PATIENCE && hash.is_some() => {
             Step::Replace(format!("its init has been silent for {} s", away.as_secs()))
         }
-        Some(away) if container.verified => Step::Wait(Status::Starting, LINK_PATIENCE - away),
+        Some(_) if container.verified => Step::Wait(Status::Starting, AWAY_LOOK),
         None if container.verified => Step::Rest(Status::Running),
         _ if hash.is_some() => Step::Adopt,
         // Nothing to compare it with: it is left alone.
         None => Step::Rest(Status::Running),
-        Some(away) => Step::Wait(Status::Starting, LINK_PATIENCE - away),
+        Some(_) => Step::Wait(Status::Starting, AWAY_LOOK),
     }
 }
 
@@ -227,11 +230,20 @@ mod tests {
     #[test]
     fn a_silent_init_is_waited_for_and_then_given_up() {
         let away = Duration::from_secs(10);
-        assert_eq!(
-            container(|c| c.link_away = Some(away)),
-            Step::Wait(Status::Starting, LINK_PATIENCE - away)
-        );
+        assert_eq!(container(|c| c.link_away = Some(away)), Step::Wait(Status::Starting, AWAY_LOOK));
         assert!(matches!(container(|c| c.link_away = Some(LINK_PATIENCE)), Step::Replace(_)));
+    }
+
+    #[test]
+    fn a_container_that_could_not_be_made_again_is_never_given_up() {
+        for verified in [true, false] {
+            let step = with(|f| {
+                f.prepared = Prepared::Impossible;
+                let container = f.container.as_mut().unwrap();
+                (container.verified, container.link_away) = (verified, Some(LINK_PATIENCE * 2));
+            });
+            assert_eq!(step, Step::Wait(Status::Starting, AWAY_LOOK));
+        }
     }
 
     #[test]

@@ -13,13 +13,16 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 4] = *b"\0SK1";
 
 /// Changes when a message changes shape; an init of another version is replaced with its container.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of payload a frame may have.
 pub const MAX_FRAME: usize = 4 << 20;
 
 /// Where the init finds the supervisor, inside the container.
 pub const SOCKET: &str = "/skep/api.sock";
+
+/// Known to one init and its supervisor.
+pub type Key = [u8; 16];
 
 /// A process tree, named by the supervisor; never used twice in the life of a container.
 pub type ProcId = u64;
@@ -77,6 +80,8 @@ pub enum FromInit {
 pub enum ToInit {
     /// The link is accepted.
     Welcome {
+        /// Shown at the next hello: the proof where a peer's pid tells nothing (gVisor).
+        key: Key,
         /// Milliseconds between SIGTERM and SIGKILL when the container is stopped.
         stop_grace_ms: u64,
     },
@@ -115,6 +120,8 @@ pub enum ToInit {
 pub struct Hello {
     /// `VERSION` of the init.
     pub version: u16,
+    /// The key of an earlier welcome; none at the first link, before any other process was started.
+    pub key: Option<Key>,
     /// `/proc/self/mountinfo`: an engine does not tell of a mount that was lost.
     pub mountinfo: String,
     /// Landlock version that the kernel offers; 6 and above keep process trees apart.

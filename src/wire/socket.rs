@@ -76,7 +76,7 @@ impl FrameReader {
     ///
     /// # Errors
     /// A frame that is too large, names descriptors that did not come, or does not decode.
-    pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    pub fn take_frame<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let buffered = &self.bytes[self.start..];
         let Some(header) = buffered.get(..HEADER) else { return Ok(None) };
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -187,7 +187,7 @@ mod tests {
             while let Ok(n) = reader.fill(&b) {
                 assert!(n > 0);
             }
-            while let Some((message, _)) = reader.next::<FromInit>().unwrap() {
+            while let Some((message, _)) = reader.take_frame::<FromInit>().unwrap() {
                 assert!(
                     matches!(message, FromInit::Failed { id, stage, .. } if id == seen && stage.len() == 700_000)
                 );
@@ -210,9 +210,9 @@ mod tests {
         assert!(writer.flush(&a).unwrap());
         let mut reader = FrameReader::default();
         while reader.fill(&b).is_ok() {}
-        let (_, none) = reader.next::<ToInit>().unwrap().unwrap();
+        let (_, none) = reader.take_frame::<ToInit>().unwrap().unwrap();
         assert!(none.is_empty());
-        let (_, fds) = reader.next::<ToInit>().unwrap().unwrap();
+        let (_, fds) = reader.take_frame::<ToInit>().unwrap().unwrap();
         nix::unistd::write(&fds[0], b"hi").unwrap();
         let mut buffer = [0; 2];
         nix::unistd::read(&read_end, &mut buffer).unwrap();
@@ -225,7 +225,7 @@ mod tests {
         nix::unistd::write(&a, &[255; 64]).unwrap();
         let mut reader = FrameReader::default();
         reader.fill(&b).unwrap();
-        assert!(reader.next::<FromInit>().is_err());
+        assert!(reader.take_frame::<FromInit>().is_err());
     }
 
     #[test]

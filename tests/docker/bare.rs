@@ -14,12 +14,13 @@ use skep::{
     init::{
         binary, door,
         door::Caller,
-        link::{Link, Started},
+        link::{Link, Started, Terms},
     },
     wire::{Environment, Exit, Io, ProcId, Start},
 };
 use tokio::{io::AsyncReadExt, net::unix::pipe, sync::mpsc, time::timeout};
 
+const KEY: skep::wire::Key = [7; 16];
 pub const IMAGE: &str = "skep-agent:latest";
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -42,6 +43,7 @@ pub struct Bare {
     pub link: Arc<Link>,
     pub callers: mpsc::Receiver<Caller>,
     door: tokio::task::JoinHandle<()>,
+    welcomed: bool,
     serve: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
 }
 
@@ -93,7 +95,7 @@ impl Bare {
         args.extend(["--entrypoint=/skep/init", IMAGE]);
         docker(&args);
         let link = Link::new(1);
-        let mut bare = Self { folder, name, link, callers, door, serve: None };
+        let mut bare = Self { folder, name, link, callers, door, welcomed: false, serve: None };
         bare.accept().await;
         bare
     }
@@ -110,7 +112,9 @@ impl Bare {
         let Caller::Init { stream, pid, .. } = caller else { panic!("HTTP at the door") };
         assert_eq!(pid.to_string(), self.inspect("{{.State.Pid}}"), "the caller is the main process");
         let link = self.link.clone();
-        self.serve = Some(tokio::spawn(async move { link.serve(stream, Duration::from_secs(1)).await }));
+        let terms = Terms { key: KEY, known: self.welcomed, stop_grace: Duration::from_secs(1) };
+        self.welcomed = true;
+        self.serve = Some(tokio::spawn(async move { link.serve(stream, &terms).await }));
         let mut status = self.link.watch();
         timeout(PATIENCE, status.wait_for(|s| s.connected)).await.expect("a hello").unwrap();
     }

@@ -31,7 +31,7 @@ async fn undisturbed(hive: &TestHive, agent: &str, container: &Value) {
     let seen = hive.sh(agent, "echo fine").await;
     assert_eq!(seen["stdout"], "fine\n", "{seen:#}");
     assert_eq!(&hive.agent(agent).await["container_id"], container);
-    assert_eq!(hive.try_get("/readyz").await.is_some(), true);
+    assert!(hive.try_get("/readyz").await.is_some());
 }
 
 /// Polls until it holds.

@@ -1,1 +1,10 @@
-//! x
+//! The edge through real sockets: who may do what, what refusals look like, what streams.
+
+mod attach;
+mod behaviour;
+mod client;
+mod connections;
+mod description;
+mod doors;
+mod problems;
+mod setup;

@@ -18,7 +18,7 @@ use nix::{
     unistd::Pid,
 };
 use skep::wire::{
-    FromInit, Hello, Io, MAIN, Main, ProcId, ProcReport, Start, ToInit, VERSION,
+    FromInit, Hello, Io, Key, MAIN, Main, ProcId, ProcReport, Start, ToInit, VERSION,
     spool::{MAX_RECORD, Writer},
 };
 
@@ -44,6 +44,8 @@ pub struct Init {
     main: Option<MainProcess>,
     scope: Option<OwnedFd>,
     stop_grace_ms: u64,
+    /// Handed over at the first link; never leaves this process but to the supervisor.
+    key: Option<Key>,
     /// Set once the container is told to stop: the moment after which nothing is waited for.
     stopping: Option<u64>,
     buffer: Vec<u8>,
@@ -61,6 +63,7 @@ impl Init {
             main: None,
             scope: sys::signal_scope(),
             stop_grace_ms: 10_000,
+            key: None,
             stopping: None,
             buffer: vec![0; MAX_RECORD],
         })
@@ -208,6 +211,7 @@ impl Init {
         });
         let hello = Hello {
             version: VERSION,
+            key: self.key,
             mountinfo: fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
             landlock: sys::landlock_version(),
             processes,
@@ -232,8 +236,9 @@ impl Init {
         }
         for (order, fds) in orders {
             match order {
-                ToInit::Welcome { stop_grace_ms } => {
+                ToInit::Welcome { key, stop_grace_ms } => {
                     self.link.welcome();
+                    self.key = Some(key);
                     self.stop_grace_ms = stop_grace_ms;
                 }
                 ToInit::Start(start) => self.start(&start, fds),

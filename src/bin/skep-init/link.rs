@@ -113,7 +113,7 @@ impl Link {
             Err(_) => return false,
         }
         loop {
-            match self.reader.next::<ToInit>() {
+            match self.reader.take_frame::<ToInit>() {
                 Ok(Some(message)) => into.push(message),
                 Ok(None) => return true,
                 Err(_) => return false,

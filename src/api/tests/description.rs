@@ -1,0 +1,72 @@
+//! `/openapi.json` tells of exactly the routes that exist, and `/docs` shows it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    doors::{ROUTES, filled},
+    setup::open,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_lists_exactly_the_routes_that_exist() {
+    let open = open().await;
+    let api = open.call("GET", "/openapi.json", "").await.json();
+    let mut described = BTreeSet::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            let method = method.to_uppercase();
+            let answer = open.call(&method, &filled(path, "writer"), "").await;
+            let missing = answer.status == 405 || answer.body.contains("there is no route");
+            assert!(!missing, "{method} {path}: {answer:?}");
+            described.insert((method, path.clone()));
+        }
+    }
+    let tabled: BTreeSet<_> = ROUTES.iter().map(|r| (r.0.to_owned(), r.1.to_owned())).collect();
+    assert_eq!(described, tabled, "the table of doors.rs has every route");
+    let registered = include_str!("../mod.rs");
+    assert!(!registered.contains(".route(") && !registered.contains(".nest"), "routes! only");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_refers_to_nothing_that_it_does_not_hold() {
+    let open = open().await;
+    let api = open.call("GET", "/openapi.json", "").await.json();
+    assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
+    let mut references = Vec::new();
+    collect(&api, &mut references);
+    assert!(references.len() > 30);
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(api.pointer(pointer).is_some(), "{reference}");
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(api["paths"][path]["get"]["security"], serde_json::json!([{}]), "{path} is open");
+    }
+    assert_eq!(api["security"], serde_json::json!([{"token": []}]));
+}
+
+fn collect(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            into.extend(map.get("$ref").and_then(Value::as_str).map(ToOwned::to_owned));
+            map.values().for_each(|v| collect(v, into));
+        }
+        Value::Array(items) => items.iter().for_each(|v| collect(v, into)),
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_every_route_and_loads_nothing() {
+    let open = open().await;
+    let page = open.call("GET", "/docs", "").await;
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    for (method, path, _, _) in ROUTES {
+        assert!(page.body.contains(&format!("<b>{method}</b>{path}")), "{method} {path}");
+    }
+    for loads in ["<script", "src=", "http://", "https://", "@import", "<link"] {
+        assert!(!page.body.contains(loads), "{loads}");
+    }
+}

@@ -1,0 +1,202 @@
+//! One attached command: standard input and signals go in, output and the exit code come out.
+//!
+//! Input is read by a thread of its own, so that waiting for a key never delays output; sending has
+//! a task of its own, so that a full pipe in one direction never stops the other.
+
+use std::io::{Read, Write};
+
+use futures_util::{SinkExt, StreamExt, stream::SplitSink};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::{
+    client::Socket,
+    failure::{Failure, Outcome},
+    terminal,
+};
+use crate::app::types::{AttachControl, AttachEvent, AttachRequest};
+
+/// Channel byte of standard input.
+const STDIN: u8 = 0;
+/// Channel byte of standard output.
+const STDOUT: u8 = 1;
+/// Channel byte of standard error.
+const STDERR: u8 = 2;
+/// So many Ctrl-C end the waiting itself.
+const INSIST: u32 = 4;
+/// Messages on their way out.
+const QUEUE: usize = 16;
+
+/// Where the command's input comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Nowhere: it sees the end at once.
+    None,
+    /// From standard input, as it comes.
+    Stream,
+    /// From a terminal that passes every key on.
+    Terminal,
+}
+
+/// Runs to the command's end and answers its exit code.
+pub(super) async fn run(socket: Socket, request: &AttachRequest, input: Input) -> Outcome {
+    let (sink, mut incoming) = socket.split();
+    let (send, outgoing) = mpsc::channel(QUEUE);
+    let sender = tokio::spawn(forward(outgoing, sink));
+    send.send(text(request)?).await.ok();
+    let _raw = if input == Input::Terminal { Some(terminal::Changed::raw()?) } else { None };
+    read_input(input, &send)?;
+    let mut signals = tokio::spawn(pass_signals(send, input));
+    let mut hangup = signal(SignalKind::hangup())?;
+    let outcome = loop {
+        let message = tokio::select! {
+            message = incoming.next() => message,
+            // The terminal has gone; the server ends the command when the connection does.
+            _ = hangup.recv() => break Ok(128 + 1),
+            // Somebody insists, and the command does not end.
+            _ = &mut signals => break Ok(128 + 2),
+        };
+        let event = match message {
+            Some(Ok(Message::Binary(frame))) => {
+                write_frame(&frame)?;
+                continue;
+            }
+            Some(Ok(Message::Text(event))) => serde_json::from_str(&event)?,
+            Some(Ok(Message::Close(_)) | Err(_)) | None => break Err(lost()),
+            Some(Ok(_)) => continue,
+        };
+        match event {
+            AttachEvent::Started(_) => {}
+            AttachEvent::Exited(code) => break Ok(exit_code(code)),
+            AttachEvent::Failed(reason) => break Err(failed(request, &reason)),
+        }
+    };
+    signals.abort();
+    sender.abort();
+    outcome
+}
+
+fn failed(request: &AttachRequest, reason: &str) -> Failure {
+    match request.command.first() {
+        Some(program) if !reason.contains(program.as_str()) => Failure::new(format!("{program}: {reason}")),
+        _ => Failure::new(reason),
+    }
+}
+
+fn lost() -> Failure {
+    Failure::new("the connection to the supervisor broke off before the command ended")
+        .help("`skep ps` tells whether the supervisor and the agent run")
+}
+
+/// What a process can end with; anything else counts as failed.
+fn exit_code(code: i32) -> u8 {
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+fn text<T: serde::Serialize>(value: &T) -> Result<Message, Failure> {
+    Ok(Message::text(serde_json::to_string(value)?))
+}
+
+fn control(value: &AttachControl) -> Option<Message> {
+    text(value).ok()
+}
+
+async fn forward(mut from: mpsc::Receiver<Message>, mut to: SplitSink<Socket, Message>) {
+    while let Some(message) = from.recv().await {
+        if to.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn write_frame(frame: &[u8]) -> Result<(), Failure> {
+    match frame.split_first() {
+        Some((&STDOUT, bytes)) => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(bytes)?;
+            out.flush()?;
+        }
+        Some((&STDERR, bytes)) => std::io::stderr().lock().write_all(bytes)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Starts the thread that reads standard input; it lives until the process ends.
+fn read_input(input: Input, send: &mpsc::Sender<Message>) -> Result<(), Failure> {
+    let send = send.clone();
+    let end = control(&AttachControl::Eof);
+    if input == Input::None {
+        if let Some(end) = end {
+            send.try_send(end).ok();
+        }
+        return Ok(());
+    }
+    std::thread::Builder::new().name("stdin".into()).spawn(move || {
+        let mut buffer = vec![STDIN; 16 << 10];
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            match stdin.read(&mut buffer[1..]) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+                Ok(n) => {
+                    if send.blocking_send(Message::binary(buffer[..=n].to_vec())).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+        if let Some(end) = end {
+            send.blocking_send(end).ok();
+        }
+    })?;
+    Ok(())
+}
+
+/// Passes on what the operator's terminal or system tells this process.
+async fn pass_signals(send: mpsc::Sender<Message>, input: Input) -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut quit = signal(SignalKind::quit())?;
+    let mut window = signal(SignalKind::window_change())?;
+    let mut interrupts = 0;
+    loop {
+        let told = tokio::select! {
+            _ = interrupt.recv() => {
+                interrupts += 1;
+                if interrupts == INSIST {
+                    return Ok(());
+                }
+                AttachControl::Signal(libc::SIGINT)
+            }
+            _ = terminate.recv() => AttachControl::Signal(libc::SIGTERM),
+            _ = quit.recv() => AttachControl::Signal(libc::SIGQUIT),
+            _ = window.recv() => {
+                if input != Input::Terminal {
+                    continue;
+                }
+                AttachControl::Resize(terminal::size())
+            }
+        };
+        if let Some(message) = control(&told) {
+            // Nobody takes it when the connection has gone, which the other side of this notices.
+            send.send(message).await.ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_code_of_a_process_is_passed_on_exactly() {
+        for code in 0..=255u8 {
+            assert_eq!(exit_code(i32::from(code)), code);
+        }
+        assert_eq!(exit_code(-1), 255);
+    }
+}

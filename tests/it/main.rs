@@ -1,0 +1,10 @@
+//! The program as people run it: commands, output, exit codes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod attach;
+mod offline;
+mod server;
+mod shell;
+mod supervised;
+mod support;
+mod up;
