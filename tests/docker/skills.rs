@@ -81,7 +81,7 @@ fn break_everything(hive: &TestHive) -> Vec<(&'static str, &'static str)> {
         ("setuid", "is setuid"),
         ("huge-file", "bytes; 16777216 are allowed"),
         ("huge-manifest", "1048576"),
-        ("many-files", "more than 2000 files"),
+        ("many-files", "skills/many-files: the skill holds more than 2000 files"),
         ("ansi-name", "\\u{1b}[2Jx"),
     ] {
         bytes(id, "SKILL.md", MD.replace("NAME", id).as_bytes(), words);
@@ -117,6 +117,20 @@ async fn broken_skills_are_each_told_with_their_file_and_the_good_one_beside_the
     );
     hive.skill("good", "1.0.0", &json!({}));
     let broken = break_everything(&hive);
+    let validated = Command::new(env!("CARGO_BIN_EXE_skep"))
+        .arg("--dir")
+        .arg(hive.dir.path())
+        .arg("validate")
+        .output()
+        .unwrap();
+    let report = [validated.stdout, validated.stderr].concat();
+    let report = String::from_utf8_lossy(&report);
+    for (id, _) in &broken {
+        let told = ["/", ":"].iter().any(|end| report.contains(&format!("error: skills/{id}{end}")));
+        assert!(told, "validate does not tell of {id}: {report}");
+    }
+    assert!(!report.contains('\x1b'), "no escape of a hostile name reaches the terminal: {report}");
+    assert_ne!(validated.status.code(), Some(0), "{report}");
     let began = Instant::now();
     hive.start().await;
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -125,8 +139,8 @@ async fn broken_skills_are_each_told_with_their_file_and_the_good_one_beside_the
     let untold: Vec<_> = broken
         .iter()
         .filter(|(id, words)| {
-            let place = format!("skills/{id}/");
-            !warnings.iter().any(|w| w.contains(&place) && w.contains(words))
+            let places = ["/", ":"].map(|end| format!("skills/{id}{end}"));
+            !warnings.iter().any(|w| places.iter().any(|p| w.starts_with(p)) && w.contains(words))
         })
         .map(|(id, words)| {
             let place = format!("skills/{id}");
