@@ -101,9 +101,14 @@ fn read_builtin(store: &Store, faults: &mut Vec<Fault>) -> Vec<Found> {
         .collect()
 }
 
+/// A fault of a file in a skill's folder, seen from the hive; `.` is the folder itself.
+fn located(place: &str, fault: Fault) -> Fault {
+    let file = if fault.file == "." { place.to_owned() } else { format!("{place}/{}", fault.file) };
+    Fault { file, ..fault }
+}
+
 fn judge(place: &str, report: skill::load::Report, faults: &mut Vec<Fault>) -> Option<Skill> {
-    let located = |fault: Fault| Fault { file: format!("{place}/{}", fault.file), ..fault };
-    faults.extend(report.errors.into_iter().map(located));
+    faults.extend(report.errors.into_iter().map(|fault| located(place, fault)));
     report.skill
 }
 
@@ -130,8 +135,7 @@ fn read_source(
         let (read, staged) = match take(store, source, &candidate.folder, &policy) {
             Ok(taken) => taken,
             Err(CopyError::Rejected { faults: rejected, .. }) => {
-                faults
-                    .extend(rejected.into_iter().map(|f| Fault { file: format!("{place}/{}", f.file), ..f }));
+                faults.extend(rejected.into_iter().map(|fault| located(&place, fault)));
                 continue;
             }
             Err(e) => {

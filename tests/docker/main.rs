@@ -3,6 +3,7 @@
 
 mod agents;
 mod bare;
+mod clis;
 mod crash;
 mod door;
 mod engine;
@@ -16,4 +17,6 @@ mod network;
 mod outage;
 mod packages;
 mod proxy;
+mod skills;
 mod support;
+mod tools;
