@@ -3,8 +3,8 @@
 pub mod container;
 pub mod describe;
 pub mod generated;
-pub mod homes;
 pub mod prompt;
 pub mod spec;
 pub mod usage;
 pub mod view;
+pub mod workspace;

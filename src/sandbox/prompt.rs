@@ -3,8 +3,6 @@
 //! Pure: texts that somebody else read go in, one text comes out. Three blocks (soul, skills, tools)
 //! are joined by `---`; what is empty is left out together with its separator.
 
-use std::{borrow::Cow, collections::BTreeMap};
-
 /// What stands below `<available_skills>` (B6).
 const SAVE_AS_SKILL: &str = "After completing a complex or multi-step task, consider whether the procedure should be saved as a skill for future reference.";
 
@@ -182,59 +180,6 @@ fn without_tag(line: &str) -> String {
     }
     out.push_str(rest);
     out
-}
-
-/// A resolved variable of a skill.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PromptVar {
-    /// Its value.
-    pub value: String,
-    /// Shown as `***` everywhere but in the container.
-    pub secret: bool,
-}
-
-impl std::fmt::Debug for PromptVar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.secret { "***" } else { &self.value })
-    }
-}
-
-/// For whom a text is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
-    /// The container's own `/skep/prompt.md`: secret values stand there.
-    Container,
-    /// API, command line, UI and logs: secret values are `***`.
-    Anyone,
-}
-
-/// Replaces each `{{NAME}}` by its variable (C4); an unknown one stays as it is, and what a value
-/// holds is not looked through again.
-#[must_use]
-pub fn substitute<'t>(content: &'t str, vars: &BTreeMap<String, PromptVar>, reader: Reader) -> Cow<'t, str> {
-    if vars.is_empty() || !content.contains("{{") {
-        return Cow::Borrowed(content);
-    }
-    let mut out = String::with_capacity(content.len());
-    let mut rest = content;
-    while let Some(open) = rest.find("{{") {
-        let inside = &rest[open + 2..];
-        let var = inside.find("}}").and_then(|close| Some((close, vars.get(inside[..close].trim())?)));
-        if let Some((close, var)) = var {
-            out.push_str(&rest[..open]);
-            out.push_str(match reader {
-                Reader::Anyone if var.secret => "***",
-                Reader::Anyone | Reader::Container => &var.value,
-            });
-            rest = &inside[close + 2..];
-        } else {
-            // One brace on, so that `{{{NAME}}}` is understood too.
-            out.push_str(&rest[..=open]);
-            rest = &rest[open + 1..];
-        }
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
 }
 
 #[cfg(test)]

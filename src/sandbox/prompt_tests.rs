@@ -186,18 +186,6 @@ fn an_overlong_description_is_cut() {
     assert!(built.contains(&format!("- a: {}…\n", "é".repeat(1024))));
 }
 
-#[test]
-fn variables_are_substituted_once_and_unknown_ones_stay() {
-    let vars: BTreeMap<String, PromptVar> =
-        [("A", "1", false), ("KEY", "hunter22", true), ("NEST", "{{KEY}}", false)]
-            .map(|(n, v, secret)| (n.to_owned(), PromptVar { value: v.into(), secret }))
-            .into();
-    let text = "{{A}} {{ A }} {{KEY}} {{NONE}} {{{A}}} {{NEST}} {{ {{A}} {{A";
-    assert_eq!(substitute(text, &vars, Reader::Container), "1 1 hunter22 {{NONE}} {1} {{KEY}} {{ 1 {{A");
-    assert_eq!(substitute(text, &vars, Reader::Anyone), "1 1 *** {{NONE}} {1} {{KEY}} {{ 1 {{A");
-    assert!(!format!("{vars:?}").contains("hunter"));
-}
-
 proptest! {
     #[test]
     fn a_hostile_skill_adds_exactly_one_line(

@@ -6,7 +6,6 @@ pub mod check;
 pub mod digest;
 mod draft;
 mod fields;
-pub mod generate;
 pub mod load;
 mod manifest;
 pub mod model;

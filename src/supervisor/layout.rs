@@ -11,7 +11,7 @@ use std::{
 use crate::{
     config::model::{Agent as AgentConfig, Workspace},
     paths::{AgentDir, HivePaths},
-    sandbox::{homes, spec},
+    sandbox::{spec, workspace},
     wire::spool,
 };
 
@@ -45,7 +45,7 @@ pub fn lay(
         folder(&path, 0o755)?;
     }
     folder(&dir.root.join("spool"), 0o700)?;
-    let owner = privileged.then_some(homes::Owner { uid: user.0, gid: user.1 });
+    let owner = privileged.then_some(workspace::Owner { uid: user.0, gid: user.1 });
     owned_folder(&dir.custom(), owner)?;
     let workspace = match &agent.workspace {
         Workspace::Named => {
@@ -54,7 +54,7 @@ pub fn lay(
         }
         Workspace::Tmpfs => None,
         Workspace::Path(path) => {
-            homes::make_workspace(&paths.root, path, owner)?;
+            workspace::make_workspace(&paths.root, path, owner)?;
             Some(paths.resolve(path))
         }
     };
@@ -73,7 +73,7 @@ pub fn lay(
 }
 
 /// A folder that belongs to the agent; its owner is set when it is made, so that no link is ever followed.
-fn owned_folder(path: &Path, owner: Option<homes::Owner>) -> io::Result<()> {
+fn owned_folder(path: &Path, owner: Option<workspace::Owner>) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o750).create(path) {
         Ok(()) => owner.map_or(Ok(()), |o| chown(path, Some(o.uid), Some(o.gid)).map_err(told(path))),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::{agent::Agent, layout};
 use crate::{
     app::{hive::Hive, world::World},
-    config::model::{Agent as AgentConfig, Network, Restart},
+    config::model::{Agent as AgentConfig, Network, Restart, Workspace},
     db,
     engine::{ContainerSpec, NetworkSpec},
     ids::{Digest, SkillId},
@@ -120,7 +120,8 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
     let secret_env = wire::Environment(secret_env);
     let main = main(&config, &secret_env);
     let prompt = build_prompt(hive, &skills, soul.as_deref());
-    let warnings = warnings(&resolution, &granted);
+    let mut warnings = warnings(&resolution, &granted);
+    warnings.extend(unwritable(hive, &config, agent.user));
     let hash = spec::spec_hash(&spec);
     Ok(Preparation { config, spec, hash, skills, grants: granted, secret_env, prompt, soul, main, warnings })
 }
@@ -327,6 +328,22 @@ fn warnings(resolution: &Resolution, grants: &Grants) -> Vec<String> {
         format!("secret {name} is on its list, but none of its skills declares it: it is not delivered")
     }));
     warnings
+}
+
+/// A folder of the operator's own keeps its owner, so the agent may not be able to write it.
+fn unwritable(hive: &Hive, config: &AgentConfig, (uid, gid): (u32, u32)) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let Workspace::Path(path) = &config.workspace else { return None };
+    let meta = std::fs::metadata(hive.paths.resolve(path)).ok()?;
+    let class = match (meta.uid() == uid, meta.gid() == gid) {
+        (true, _) => 0o300,
+        (false, true) => 0o030,
+        (false, false) => 0o003,
+    };
+    (meta.mode() & class != class).then(|| {
+        let path = path.display();
+        format!("its workspace {path} is not writable by the agent (uid {uid}); `chown {uid} {path}` gives it away")
+    })
 }
 
 /// Whether the agent's container needs the hive's network.

@@ -3,11 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::skill::{
-    generate::generate,
-    model::{McpTransport, Shape},
-    strict,
-};
+use crate::skill::model::{McpTransport, Shape};
 
 #[test]
 fn a_full_manifest_is_read_and_unknown_fields_are_kept_and_told() {
@@ -153,22 +149,4 @@ fn both_files_must_agree_on_what_both_say() {
     assert!(said.contains("the id is \"social-media-apis\" and \"other\""), "{said}");
     assert!(said.contains("the version is \"2.1.0\" and \"3.0.0\""), "{said}");
     assert!(said.contains("the description is \"Post to Twitter\" and \"Different\""), "{said}");
-}
-
-#[test]
-fn a_generated_skill_md_satisfies_the_reference_validator() {
-    for description in [
-        "plain",
-        "with \"quotes\", \\ and: colons --- and\nlines",
-        &"é".repeat(3000),
-        "# not a comment",
-        "- not: {a, list}",
-    ] {
-        let text = GOOD.replace("\"Post to Twitter\"", &json!(description).to_string());
-        let skill = manifest(&text).skill.unwrap();
-        let md = generate(&skill, &[("context/instructions.md", "# How\n")]);
-        assert_eq!(strict::file_spec_errors(&md, Some("social-media-apis")), Vec::<String>::new(), "{md}");
-        assert!(md.contains("`context/instructions.md`: How"));
-        assert!(md.contains("`scripts/post.ts`"));
-    }
 }
