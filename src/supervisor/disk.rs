@@ -12,7 +12,9 @@ use std::{
 use super::{agent::Agent, prepare::Preparation};
 use crate::{app::hive::Hive, ids::AgentId, sandbox::usage::disk_usage};
 
-/// An agent that uses less than half of what it may is measured this often.
+/// Less room than this is filled in a moment.
+const ROOM: u64 = 256 << 20;
+/// An agent that uses less than half of what it may, and has much room, is measured this often.
 const WITH_ROOM: Duration = Duration::from_secs(30);
 /// Every other agent, also one that was not measured yet.
 const NEAR_LIMIT: Duration = Duration::from_secs(2);
@@ -34,7 +36,7 @@ pub async fn watch(hive: Arc<Hive>) {
             }
             let Some((used, complete)) = measure(&agent, &preparation).await else { continue };
             let over = used > limit || !complete;
-            if used < limit / 2 && complete {
+            if used < limit / 2 && limit - used > ROOM && complete {
                 roomy.insert(agent.id.clone(), (Instant::now(), limit));
             }
             let before = agent.state().disk.replace((used, over));
