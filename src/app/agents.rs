@@ -194,11 +194,12 @@ fn view(agent: &Agent, world: &World) -> AgentView {
     let preparation = agent.preparation();
     let config = world.config.agents.get(&agent.id).or(preparation.as_ref().map(|p| &p.config)).cloned();
     let link = agent.link.status();
+    let status = agent.status();
     let state = agent.state();
-    let status = state.status.unwrap_or(match state.wanted {
-        Some(Wanted::Running) => Status::Pending,
-        _ => Status::Stopped,
-    });
+    let status = match state.status {
+        None if state.wanted != Some(Wanted::Running) => Status::Stopped,
+        _ => status,
+    };
     let mut warnings = preparation.as_ref().map(|p| p.warnings.clone()).unwrap_or_default();
     if let (Some(Err(why)), Status::Running | Status::Paused) = (&state.preparation, status) {
         warnings.push(format!("it runs as it was configured before: {why}"));

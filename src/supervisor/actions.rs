@@ -124,9 +124,15 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     if let Err(why) = &result {
         // An engine that went away in the middle says nothing about the agent: again, once it is back.
         hive.engine.list(hive.name.as_str()).await?;
-        tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
+        if agent.state().reason.as_ref() != Some(why) {
+            tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
+        }
+        agent.unprepared();
     }
     let mut state = agent.state();
+    if result.is_ok() {
+        (state.unprepared, state.prepare_at) = (0, None);
+    }
     state.prepared_for = world.generation;
     match &result {
         Ok(_) if state.status == Some(Status::Failed) => state.reason = None,

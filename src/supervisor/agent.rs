@@ -23,6 +23,10 @@ use crate::{
 /// Pause after the first failure, and the most.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
+/// The same for what could not be prepared: an image that cannot be had, a disk that is full. It may cost more
+/// than a start.
+const REPREPARE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
+
 /// An agent.
 pub struct Agent {
     /// Its name.
@@ -60,6 +64,10 @@ pub struct AgentState {
     pub verified: Option<(String, String)>,
     /// When the init was last seen to be away.
     pub away_since: Option<Instant>,
+    /// When to prepare again what could not be prepared.
+    pub prepare_at: Option<Instant>,
+    /// Preparations that failed in a row.
+    pub unprepared: u32,
     /// Failures in a row.
     pub failures: u32,
     /// When the next attempt is due.
@@ -127,9 +135,14 @@ impl Agent {
         self.state().wanted = None;
     }
 
-    /// Its status, `pending` before the first look.
+    /// Its status as people see it: `running` means that the init is connected at this moment.
     pub fn status(&self) -> Status {
-        self.state().status.unwrap_or(Status::Pending)
+        let connected = self.link.status().connected;
+        match self.state().status {
+            Some(Status::Running) if !connected => Status::Starting,
+            Some(status) => status,
+            None => Status::Pending,
+        }
     }
 
     /// What it was last prepared with.
@@ -148,6 +161,20 @@ impl Agent {
         state.failures += 1;
         state.retry_at = Some(Instant::now() + pause);
         state.reason = Some(reason);
+    }
+
+    /// Counts a preparation that failed, and sets the time of the next.
+    pub fn unprepared(&self) {
+        let mut state = self.state();
+        let pause = REPREPARE.0.saturating_mul(1 << state.unprepared.min(8)).min(REPREPARE.1);
+        state.unprepared += 1;
+        state.prepare_at = Some(Instant::now() + pause);
+    }
+
+    /// When it is due to be prepared again, if it is wanted at all.
+    pub fn prepares_at(&self) -> Option<Instant> {
+        let state = self.state();
+        state.prepare_at.filter(|_| state.wanted == Some(Wanted::Running))
     }
 
     /// Time left before the next attempt.

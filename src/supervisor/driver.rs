@@ -28,6 +28,8 @@ use crate::{
 
 /// Everything is looked at this often when nothing happens.
 const SWEEP: Duration = Duration::from_secs(30);
+/// However much is due, the engine is asked no more often than this unless something happens.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// Pause while the engine does not answer.
 const ENGINE_RETRY: Duration = Duration::from_secs(1);
 
@@ -53,6 +55,7 @@ pub async fn run(hive: Arc<Hive>) {
                 if hive.note_engine(Some(e.to_string())) {
                     tracing::error!("{e}; waiting for it");
                 }
+                doubt(&hive).await;
                 if hive.stopping.is_cancelled() {
                     tracing::error!("stopping without the agents: the engine does not answer");
                     break;
@@ -65,6 +68,19 @@ pub async fn run(hive: Arc<Hive>) {
     events.abort();
     disks.abort();
     souls.abort();
+}
+
+/// Without the engine only a connected init proves that its agent runs.
+async fn doubt(hive: &Hive) {
+    for agent in hive.all_agents() {
+        let (busy, status) = {
+            let state = agent.state();
+            (state.busy, state.status)
+        };
+        if !busy && status == Some(Status::Running) && !agent.link.status().connected {
+            actions::set_status(hive, &agent, Status::Pending).await;
+        }
+    }
 }
 
 fn all_down(hive: &Hive) -> bool {
@@ -84,6 +100,9 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
         by_agent.entry(agent).or_default().push(container);
     }
     for agent in hive.all_agents() {
+        if let Some(at) = agent.prepares_at() {
+            next = next.min(at.saturating_duration_since(began).max(SHORTEST));
+        }
         let containers = by_agent.remove(agent.id.as_str()).unwrap_or_default();
         {
             let state = agent.state();
@@ -174,6 +193,7 @@ fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -
             _ if state.prepared_for != generation => Prepared::No,
             None => Prepared::No,
             Some(Ok(preparation)) => Prepared::Yes(preparation.hash.clone()),
+            Some(Err(_)) if state.prepare_at.is_some_and(|at| at <= Instant::now()) => Prepared::No,
             Some(Err(_)) => Prepared::Impossible,
         },
         container: own.map(|container| Seen {

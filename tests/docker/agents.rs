@@ -156,3 +156,35 @@ async fn an_agent_edits_its_soul_only_where_it_may() {
     assert_eq!(hive.sh("fixed", "cat /soul.md").await["stdout"], "I changed.\n");
     assert_eq!(hive.agent("fixed").await["container_id"], fixed, "without a restart");
 }
+
+/// A certificate that nobody trusts, made for this test.
+const AUTHORITY: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBUzCCAQWgAwIBAgIUedAwCIDGOtvkt1ABuCoYN6z5jVowBQYDK2VwMB4xHDAa
+BgNVBAMME3NrZXAgdGVzdCBhdXRob3JpdHkwIBcNMjYxMTIwMjMxMTE4WhgPMjEy
+NjEwMjcyMzExMThaMB4xHDAaBgNVBAMME3NrZXAgdGVzdCBhdXRob3JpdHkwKjAF
+BgMrZXADIQBzBklAk28ZwM8kNtrB0jSRsbysKEty6HNp1zngzZfjf6NTMFEwHQYD
+VR0OBBYEFMkPelySGa9m0vDT4aGHL2mmJ7WIMB8GA1UdIwQYMBaAFMkPelySGa9m
+0vDT4aGHL2mmJ7WIMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EAQyjalsgl9Yi7
+USt0QfEvzfyiR1w43a+4s9NUqfYBvfaULwlmbFC4SmgM9tyfM0q91QuouxVUaE42
+jtnC0yxbDQ==
+-----END CERTIFICATE-----
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificates_of_a_proxy_are_trusted_in_containers() {
+    let mut hive = TestHive::new("");
+    let config = format!(
+        "[hive]\nname = \"{}\"\nca_bundle = \"proxy.pem\"\n[api]\nlisten = \"none\"\n[agents.a]\nimage = \"skep-base:bookworm\"\n",
+        hive.name
+    );
+    hive.write("skep.toml", &config);
+    hive.write("proxy.pem", AUTHORITY);
+    hive.start().await;
+    hive.running("a").await;
+    let seen =
+        hive.sh("a", "cat $SSL_CERT_FILE; [ $NODE_EXTRA_CA_CERTS = $SSL_CERT_FILE ] && echo same").await;
+    let out = seen["stdout"].as_str().unwrap();
+    assert!(out.contains(AUTHORITY.lines().nth(2).unwrap()), "{out}");
+    assert!(out.ends_with("same\n"));
+}

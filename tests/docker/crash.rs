@@ -127,12 +127,19 @@ async fn what_runs_goes_on_without_its_supervisor_and_none_of_its_output_is_lost
         for same in ["container_id", "restarts", "main"] {
             assert_eq!(after[same], before[same], "{same}");
         }
-        let log = hive.text("/v1/agents/a/logs").await;
-        // The last line may be in the middle of being written.
-        let whole = &log[..=log.rfind('\n').unwrap()];
-        let numbers = numbers(whole);
-        assert!(numbers.len() > had + 50, "{} lines after {had}", numbers.len());
-        assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "every line, once, in order");
+        let began = Instant::now();
+        loop {
+            let log = hive.text("/v1/agents/a/logs").await;
+            // The last line may be in the middle of being written.
+            let whole = &log[..=log.rfind('\n').unwrap()];
+            let numbers = numbers(whole);
+            assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "every line, once, in order");
+            if numbers.len() > had + 50 {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{} lines after {had}", numbers.len());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }
 

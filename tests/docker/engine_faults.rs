@@ -263,6 +263,9 @@ async fn an_engine_that_crashes_with_all_its_containers_and_comes_back_gets_its_
     engine.crash();
     eventually("the crash is told", async || hive.get("/v1/hive").await["engine"] != "ok").await;
     assert!(hive.try_get("/healthz").await.is_some());
+    for agent in ["a", "b"] {
+        hive.status(agent, "pending").await;
+    }
     engine.start().await;
     for agent in ["a", "b"] {
         let view = hive.running(agent).await;

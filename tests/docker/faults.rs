@@ -370,3 +370,17 @@ async fn a_full_disk_and_a_read_only_one_are_told_and_cost_nothing() {
     hive.kill();
     drop(disk);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_image_cannot_be_had_starts_once_it_can() {
+    // A registry that nobody runs.
+    let image = format!("localhost:1/skep-test-{}:late", std::process::id());
+    let hive = TestHive::up(&format!("[agents.a]\nimage = \"{image}\"\n[agents.b]\n")).await;
+    let failed = hive.status("a", "failed").await;
+    assert!(failed["reason"].as_str().unwrap().contains(&image), "{failed:#}");
+    hive.running("b").await;
+    docker(&["tag", IMAGE, &image]);
+    let view = hive.until("a", "running at last", |v| v["status"] == "running" || v.is_null()).await;
+    docker(&["rmi", &image]);
+    assert_eq!((&view["restarts"], &view["reason"]), (&json!(0), &Value::Null));
+}
