@@ -116,7 +116,8 @@ impl Hive {
             ..start(&agent, request.command, request.env, request.cwd, Io::Stream)?
         };
         let began = Instant::now();
-        let started = agent.link.start(start, Vec::new()).await?;
+        // An init that can start nothing more may have been crippled from inside: the driver looks.
+        let started = agent.link.start(start, Vec::new()).await.inspect_err(|_| self.wake.notify_one())?;
         let mut guard = EndOnDrop { link: agent.link.clone(), id: started.id, over: false };
         let masker = self.world().masker.clone();
         let Started { fds, exit, .. } = started;

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    agent::Agent,
+    agent::{Agent, init_limits},
     doors, layout,
     plan::Step,
     prepare::{self, Preparation},
@@ -280,6 +280,7 @@ async fn finish(
         let mut state = agent.state();
         state.verified = Some((container.to_owned(), preparation.hash.clone()));
         state.container = Some(container.to_owned());
+        state.limits = init_limits(state.pid);
         state.retry_at = None;
         if hello.landlock < 6 {
             tracing::debug!(agent = %agent.id, "no Landlock signal scope: secrets belong to the whole agent");
@@ -369,6 +370,9 @@ async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
             hive.engine.remove(&there.id).await?;
             agent.container_gone();
             return Ok(());
+        }
+        Ok(there) if there.state.running => {
+            "a process inside lowered the limits of its init, which then could start nothing more".to_owned()
         }
         Ok(there) if there.state.oom_killed && !survived_memory(agent, &there) => format!(
             "its container ran out of memory (limit {}); raise `memory` or let it do less at once",

@@ -58,6 +58,8 @@ pub struct AgentState {
     pub container: Option<String>,
     /// Pid of the container's main process, once known.
     pub pid: i32,
+    /// The init's limits as they were when it came up ([`init_limits`]).
+    pub limits: Option<String>,
     /// The container that was compared with its specification, and what was compared.
     pub verified: Option<(String, String)>,
     /// When the init was last seen to be away.
@@ -187,6 +189,7 @@ impl Agent {
         let mut state = self.state();
         state.container = None;
         state.pid = 0;
+        state.limits = None;
         state.verified = None;
         state.away_since = None;
         state.started_at = None;
@@ -205,4 +208,9 @@ impl Agent {
             old.abort();
         }
     }
+}
+
+/// The resource limits of a process in the kernel's own words; none when it is gone.
+pub fn init_limits(pid: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/limits")).ok().filter(|limits| !limits.is_empty())
 }

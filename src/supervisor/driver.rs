@@ -14,7 +14,7 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     actions,
-    agent::Agent,
+    agent::{Agent, init_limits},
     disk, doors,
     plan::{Facts, Prepared, Seen, Step, plan},
     soul,
@@ -202,6 +202,9 @@ fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -
             paused: container.paused,
             spec: container.labels.get(crate::engine::LABEL_SPEC).cloned(),
             verified: state.verified.as_ref().is_some_and(|(id, _)| *id == container.id),
+            crippled: container.running
+                && state.limits.is_some()
+                && init_limits(state.pid).is_some_and(|now| Some(now) != state.limits),
             link_away: state.away_since.map(|since| since.elapsed()),
         }),
         strays: containers.iter().filter(|c| c.name != name).map(|c| c.id.clone()).collect(),

@@ -55,6 +55,8 @@ pub struct Seen {
     pub spec: Option<String>,
     /// Whether its real mounts, limits and capabilities were compared with the specification.
     pub verified: bool,
+    /// Its init has other limits than it began with: processes of the agent's uid may lower them.
+    pub crippled: bool,
     /// None while the init is connected, else how long it has been away.
     pub link_away: Option<Duration>,
 }
@@ -74,7 +76,7 @@ pub enum Step {
     Adopt,
     /// Remove the container with this reason, then look again.
     Replace(String),
-    /// The container ended by itself: take note, remove it.
+    /// The container ended by itself, or its init was crippled from inside: take note, remove it.
     Bury,
     /// Stop and remove the container.
     Stop,
@@ -120,7 +122,7 @@ fn plan_running(facts: &Facts) -> Step {
     if facts.restart {
         return Step::Replace("a restart was asked for".into());
     }
-    if !container.running {
+    if !container.running || container.crippled {
         return Step::Bury;
     }
     if let Some(hash) = hash
@@ -161,6 +163,7 @@ mod tests {
                 paused: false,
                 spec: Some("h".into()),
                 verified: true,
+                crippled: false,
                 link_away: None,
             }),
             strays: vec![],
@@ -189,6 +192,11 @@ mod tests {
     fn a_wanted_agent_without_a_container_is_prepared_then_started() {
         assert_eq!(with(|f| (f.container, f.prepared) = (None, Prepared::No)), Step::Prepare);
         assert_eq!(with(|f| f.container = None), Step::Start);
+    }
+
+    #[test]
+    fn an_init_that_was_crippled_from_inside_is_buried_and_counts_as_a_failure() {
+        assert_eq!(container(|c| c.crippled = true), Step::Bury);
     }
 
     #[test]

@@ -113,7 +113,7 @@ t = [threading.Thread(target=many) for _ in range(8)]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_closed_to_each_other_and_an_agent_that_harms_its_own_init_is_mended_by_a_restart() {
+async fn runs_are_closed_to_each_other_and_an_agent_that_cripples_its_own_init_gets_a_new_one() {
     let hive = TestHive::up("[agents.bad]\nstop_grace = \"1s\"\n[agents.good]\n").await;
     hive.running("bad").await;
     let good = hive.running("good").await["container_id"].clone();
@@ -125,29 +125,26 @@ async fn runs_are_closed_to_each_other_and_an_agent_that_harms_its_own_init_is_m
     assert_eq!(run.1["stdout"], "unharmed\n", "{run:?}");
     assert_eq!(spied["stdout"], "end\n", "{spied:#}");
 
-    // The limits of the init are the agent's own to lower: it harms itself alone, and a restart mends it.
-    let lower = "prlimit --pid 1 --nofile=4:4 --nproc=1:1 --memlock=0:0 --fsize=0:0 --core=0:0; true";
-    hive.sh("bad", lower).await;
-    let body = json!({ "command": ["true"], "timeout": "5s" });
-    let (status, answer) = hive.send("POST", "/v1/agents/bad/exec", Some(body)).await;
-    assert!([200, 409, 422, 503].contains(&status), "{status} {answer:#}");
-    undisturbed(&hive, "good", &good).await;
-    let before = hive.agent("bad").await["container_id"].clone();
-    assert_eq!(hive.send("POST", "/v1/agents/bad/restart", None).await.0, 202);
-    hive.until("bad", "mended", |v| v["status"] == "running" && v["container_id"] != before).await;
-    assert_eq!(hive.sh("bad", "echo mended").await["stdout"], "mended\n");
-
-    // Too little address space kills the init; the supervisor makes a new container by itself.
-    let before = hive.agent("bad").await["container_id"].clone();
-    hive.sh("bad", "(sleep 0.2; prlimit --pid 1 --as=1:1 --cpu=1:1) & disown; true").await;
-    let body = json!({ "command": ["bash", "-c", "prlimit --pid 1 --as=1:1 --data=1:1 --stack=1:1; sleep 1"], "timeout": "5s" });
-    hive.send("POST", "/v1/agents/bad/exec", Some(body)).await;
-    let after = hive.agent("bad").await;
-    if after["container_id"] == before {
-        hive.send("POST", "/v1/agents/bad/restart", None).await;
+    // The limits of the init are the agent's own to lower: it harms itself alone, and for a moment.
+    for limits in
+        ["--nofile=4:4 --nproc=1:1", "--nproc=1:1 --fsize=0:0 --core=0:0", "--as=1:1 --data=1:1 --stack=1:1"]
+    {
+        let before = hive.running("bad").await["container_id"].clone();
+        let lower =
+            json!({ "command": ["bash", "-c", format!("prlimit --pid 1 {limits}")], "timeout": "5s" });
+        hive.send("POST", "/v1/agents/bad/exec", Some(lower)).await;
+        let next = json!({ "command": ["true"], "timeout": "5s" });
+        let (status, answer) = hive.send("POST", "/v1/agents/bad/exec", Some(next)).await;
+        assert!([200, 409, 422, 503].contains(&status), "{status} {answer:#}");
+        undisturbed(&hive, "good", &good).await;
+        hive.until("bad", "given a new container", |v| {
+            v["status"] == "running" && v["container_id"].is_string() && v["container_id"] != before
+        })
+        .await;
+        assert_eq!(hive.sh("bad", "echo mended").await["stdout"], "mended\n", "after {limits}");
     }
-    hive.until("bad", "mended", |v| v["status"] == "running" && v["container_id"] != before).await;
-    assert_eq!(hive.sh("bad", "echo mended").await["stdout"], "mended\n");
+    assert!(hive.log().contains("lowered the limits of its init"), "{}", hive.log());
+    assert_eq!(hive.agent("bad").await["restarts"], 3);
     undisturbed(&hive, "good", &good).await;
 }
 
