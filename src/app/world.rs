@@ -19,6 +19,7 @@ use crate::{
         model::Config,
     },
     db,
+    engine::EngineError,
     error::Fault,
     ids::{AgentId, SkillId},
     registry::{
@@ -36,7 +37,7 @@ use crate::{
 /// What is wanted.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Counts refreshes: agents whose preparation is older are prepared again.
+    /// Counts refreshes that changed something: agents whose preparation is older are prepared again.
     pub generation: u64,
     /// The configuration in force.
     pub config: Arc<Config>,
@@ -58,6 +59,8 @@ pub struct World {
     pub secrets: Arc<Secrets>,
     /// Masks them.
     pub masker: Masker,
+    /// Ids of the images that agents name, as far as they are there.
+    pub images: BTreeMap<String, String>,
 }
 
 impl World {
@@ -76,7 +79,19 @@ impl World {
             lock_known: false,
             secrets: Arc::default(),
             masker: Masker::new([]),
+            images: BTreeMap::new(),
         }
+    }
+
+    /// Whether every agent would be prepared from this one as from the other, souls aside.
+    fn prepares_as(&self, other: &Self) -> bool {
+        // The content of a bundle is read when agents are prepared.
+        self.config.ca_bundle.is_none()
+            && self.config == other.config
+            && self.index == other.index
+            && self.resolutions == other.resolutions
+            && self.secrets == other.secrets
+            && self.images == other.images
     }
 
     /// Which agents resolved which skills.
@@ -187,8 +202,40 @@ impl Hive {
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
         }
+        self.read_images(&mut world).await;
+        if old.generation > 0 && world.prepares_as(&old) {
+            world.generation = old.generation;
+            self.look_again(&world.config);
+        }
         self.set_world(world);
         drop(guard);
+    }
+
+    /// Ids of the images that agents name; as before while the engine does not answer.
+    async fn read_images(&self, world: &mut World) {
+        let names: BTreeSet<String> = world.config.agents.values().map(|a| a.image.clone()).collect();
+        let mut images = BTreeMap::new();
+        for name in names {
+            match self.engine.image(&name).await {
+                Ok(image) => {
+                    images.insert(name, image.id);
+                }
+                Err(EngineError::Unavailable(_)) => return,
+                Err(_) => {}
+            }
+        }
+        world.images = images;
+    }
+
+    /// Agents that something may have changed for although the world is as it was.
+    fn look_again(&self, config: &Config) {
+        for agent in self.all_agents() {
+            let has_soul = config.agents.get(&agent.id).is_some_and(|a| a.soul.is_some());
+            let mut state = agent.state();
+            if has_soul || matches!(state.preparation, Some(Err(_))) {
+                state.prepared_for = 0;
+            }
+        }
     }
 
     fn read_config(&self, world: &mut World) {
