@@ -1,6 +1,25 @@
-//! skep: a container orchestrator for AI agents.
+//! skep: a container orchestrator for AI agents. Every agent in a hardened container of its own, with
+//! versioned skills, granted secrets and a prompt; kept as `skep.toml` says.
 //!
-//! The module list is the map; `README.md` (Architecture) tells the invariants.
+//! The house from below; a module uses only what stands on its floor or lower (`tests/architecture.rs`
+//! reads the source and fails on a breach):
+//!
+//! 1. `ids`, `error`, `paths`, [`wire`]: names, faults, places, and what both programs say to each other.
+//! 2. Pure: `skill`, `resolver`, `registry::index`, `sandbox::{spec, prompt}`, `supervisor::{state, plan}`,
+//!    `secrets::grants`, `config::model`. No runtime, no files, no clock: `now` is a parameter.
+//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `registry`, `sandbox`, `secrets`, `watcher`.
+//! 4. `app`, the use cases, and `supervisor`, the driver.
+//! 5. `api`, the HTTP edge.
+//! 6. `daemon`, which builds everything; then `cli`, which starts it, and otherwise talks HTTP.
+//!
+//! Invariants:
+//! - Every signal only wakes the driver, which reads everything and plans again. Nothing is planned on a partial
+//!   listing. One step per agent at a time.
+//! - A container is adopted after a comparison with its specification and with the mounts that its init sees.
+//! - Published bytes never change; what an agent can write is copied before it is looked at.
+//! - Secrets have no `Debug` and no `Serialize`; they travel from the store to the init and nowhere else.
+//! - bollard stays in `engine/docker*`, rusqlite in `db`, axum in `api`, notify in `watcher`; the environment is
+//!   read in `config::env` alone; only `bin/` ends the process. No lock is held across an `.await`.
 
 #[cfg(feature = "host")]
 pub mod api;

@@ -149,13 +149,22 @@ impl Hive {
         .await
     }
 
-    async fn wait<F: Future<Output = bool>>(&self, pause: Duration, never: &str, done: impl Fn() -> F) -> Result<()> {
+    async fn wait<F: Future<Output = bool>>(
+        &self,
+        pause: Duration,
+        never: &str,
+        done: impl Fn() -> F,
+    ) -> Result<()> {
         let began = Instant::now();
         while !done().await {
             if began.elapsed() > PATIENCE {
                 let log = fs::read_to_string(self.log_path()).unwrap_or_default();
                 let last: Vec<&str> = log.lines().rev().take(20).collect();
-                return Err(format!("{never}; the supervisor's last words, newest first:\n{}", last.join("\n")).into());
+                return Err(format!(
+                    "{never}; the supervisor's last words, newest first:\n{}",
+                    last.join("\n")
+                )
+                .into());
             }
             tokio::time::sleep(pause).await;
         }
@@ -164,7 +173,8 @@ impl Hive {
 
     /// Runs `true` in an agent.
     pub async fn exec_true(&self, agent: &str) -> Result<()> {
-        let answer = self.post(&format!("/v1/agents/{agent}/exec"), Some(&json!({ "command": ["true"] }))).await?;
+        let answer =
+            self.post(&format!("/v1/agents/{agent}/exec"), Some(&json!({ "command": ["true"] }))).await?;
         if answer["exit_code"] == 0 {
             return Ok(());
         }

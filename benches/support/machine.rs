@@ -43,7 +43,8 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name may hold blanks; what follows it does not.
     let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-    let ticks = |n: usize| -> u64 { fields.split_whitespace().nth(n).and_then(|t| t.parse().ok()).unwrap_or(0) };
+    let ticks =
+        |n: usize| -> u64 { fields.split_whitespace().nth(n).and_then(|t| t.parse().ok()).unwrap_or(0) };
     // The kernel tells user space hundredths of a second on every platform.
     Ok(Duration::from_millis((ticks(11) + ticks(12)) * 10))
 }

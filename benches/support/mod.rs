@@ -23,7 +23,8 @@ pub fn docker<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Result<String> {
 
 /// Removes every container with this label, several at once.
 pub fn remove_labelled(label: &str) -> Result<()> {
-    let script = format!("docker ps -aq --filter 'label={label}' | xargs -r -n 10 -P 4 docker rm -f >/dev/null");
+    let script =
+        format!("docker ps -aq --filter 'label={label}' | xargs -r -n 10 -P 4 docker rm -f >/dev/null");
     let status = Command::new("bash").args(["-c", &script]).status()?;
     if status.success() { Ok(()) } else { Err(format!("containers with label {label} are left").into()) }
 }

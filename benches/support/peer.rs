@@ -41,7 +41,8 @@ impl Peer {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let number = |v: &Value| v.as_i64().unwrap_or(0);
         let (c, h) = (&self.config, &self.host);
-        let mut all: Vec<String> = ["run", "-d", "--read-only", "--cap-drop", "ALL"].map(str::to_owned).into();
+        let mut all: Vec<String> =
+            ["run", "-d", "--read-only", "--cap-drop", "ALL"].map(str::to_owned).into();
         let mut option = |name: &str, value: String| all.extend([format!("--{name}"), value]);
         option("security-opt", "no-new-privileges".to_owned());
         option("label", self.label.clone());
@@ -66,7 +67,10 @@ impl Peer {
         for mount in h["Mounts"].as_array().into_iter().flatten().filter(|m| m["Type"] == "bind") {
             let read_only = if mount["ReadOnly"] == true { ",readonly" } else { "" };
             let (source, target) = (text(&mount["Source"]), text(&mount["Target"]));
-            option("mount", format!("type=bind,source={source},target={target}{read_only},bind-nonrecursive"));
+            option(
+                "mount",
+                format!("type=bind,source={source},target={target}{read_only},bind-nonrecursive"),
+            );
         }
         option("entrypoint", "sleep".to_owned());
         all.extend([text(&c["Image"]), "infinity".to_owned()]);
@@ -81,7 +85,11 @@ impl Peer {
     /// A loop of `docker run -d`, so many at once.
     pub fn run_many(&self, count: usize, at_once: usize) -> Result<()> {
         let status = Command::new("bash")
-            .args(["-c", "n=$1 p=$2; shift 2; seq \"$n\" | xargs -P \"$p\" -I{} docker \"$@\" >/dev/null", "bash"])
+            .args([
+                "-c",
+                "n=$1 p=$2; shift 2; seq \"$n\" | xargs -P \"$p\" -I{} docker \"$@\" >/dev/null",
+                "bash",
+            ])
             .args([count.to_string(), at_once.to_string()])
             .args(self.run_arguments())
             .status()?;
@@ -95,7 +103,10 @@ impl Peer {
         let url = "http://engine/v1.41/containers";
         let answer = self.client.post(format!("{url}/create")).json(&body).send().await?;
         let created: Value = serde_json::from_slice(&answer.bytes().await?)?;
-        let id = created["Id"].as_str().ok_or_else(|| format!("the engine created nothing: {created}"))?.to_owned();
+        let id = created["Id"]
+            .as_str()
+            .ok_or_else(|| format!("the engine created nothing: {created}"))?
+            .to_owned();
         let started = self.client.post(format!("{url}/{id}/start")).send().await?;
         if started.status().is_success() { Ok(id) } else { Err(started.text().await?.into()) }
     }

@@ -50,7 +50,10 @@ impl Table {
     }
 
     fn push(&mut self, row: Row) {
-        println!("  {}", [&row.what, &row.ours, &row.peer, &row.ratio].map(String::as_str).join("   ").trim_end());
+        println!(
+            "  {}",
+            [&row.what, &row.ours, &row.peer, &row.ratio].map(String::as_str).join("   ").trim_end()
+        );
         self.0.push(row);
     }
 
@@ -58,7 +61,10 @@ impl Table {
     pub fn print(&self) {
         let head = ["", "skep", "peer", "ratio", "aim", ""].map(str::to_owned);
         let cells = |r: &Row| {
-            [&r.what, &r.ours, &r.peer, &r.ratio, &r.aim].map(Clone::clone).into_iter().chain([r.verdict.to_owned()])
+            [&r.what, &r.ours, &r.peer, &r.ratio, &r.aim]
+                .map(Clone::clone)
+                .into_iter()
+                .chain([r.verdict.to_owned()])
         };
         let lines: Vec<Vec<String>> =
             [head.to_vec()].into_iter().chain(self.0.iter().map(|r| cells(r).collect())).collect();

@@ -100,11 +100,18 @@ impl Hive {
     /// # Errors
     /// There is none of that name, or the database fails.
     pub async fn restart_agent(&self, id: &AgentId) -> Result<(), AppError> {
-        {
-            let agent = self.find_agent(id)?;
-            let mut state = agent.state();
-            state.restart = state.container.is_some();
+        let agent = self.find_agent(id)?;
+        let container = agent.state().container.clone();
+        if let Some(container) = container {
+            let (key, doomed) = (restart_key(id), container.clone());
+            // Kept, so that a supervisor that dies now leaves the promise to the next.
+            let kept: Result<(), db::DbError> =
+                self.db.write(move |tx| db::meta::set(tx, &key, &doomed)).await;
+            kept?;
+            agent.state().restart = Some(container);
         }
+        // A rebuilt image, for one, is only noticed by preparing again.
+        agent.state().prepared_for = 0;
         self.start_agent(id).await
     }
 
@@ -171,6 +178,11 @@ impl Hive {
         })?;
         Ok((config.clone(), self.paths.resolve(soul)))
     }
+}
+
+/// Under which the database keeps the container that a restart was asked for.
+pub(super) fn restart_key(id: &AgentId) -> String {
+    format!("restart/{id}")
 }
 
 pub(super) fn not_prepared(agent: &Agent) -> AppError {

@@ -9,8 +9,8 @@ use semver::Version;
 
 use super::{Hive, types::Finding};
 use crate::{
-    config,
-    engine::{Engine, EngineError, EngineInfo},
+    config::{self, model::Network},
+    engine::{Engine, EngineError, EngineInfo, NetworkSpec, firewall},
     images::DEFAULT_IMAGE,
 };
 
@@ -20,8 +20,43 @@ const LITTLE_SPACE: u64 = 2 << 30;
 impl Hive {
     /// What is missing, wrong or unsafe, as the supervisor sees it.
     pub async fn doctor(&self) -> Vec<Finding> {
-        examine(self.engine.as_ref(), Some(&self.paths.root)).await
+        let mut findings = examine(self.engine.as_ref(), Some(&self.paths.root)).await;
+        let world = self.world();
+        if world.config.agents.values().any(|a| a.network == Network::Internet) {
+            findings.push(self.firewall().await);
+        }
+        findings.push(users(self.privileged));
+        findings
     }
+
+    /// Whether agents with `network = "internet"` are kept from the host and from each other.
+    async fn firewall(&self) -> Finding {
+        let bridge = NetworkSpec::internet(&self.name).bridge;
+        match firewall::check(&self.name, &bridge).await {
+            Ok(missing) if missing.is_empty() => {
+                ok("firewall", "agents with network \"internet\" reach neither the host nor other containers")
+            }
+            Ok(missing) => warning(
+                "firewall",
+                missing.join("; "),
+                "restart such an agent while the supervisor runs as root: it adds the rules",
+            ),
+            Err(e) => {
+                warning("firewall", e.to_string(), "run the supervisor as root, with iptables installed")
+            }
+        }
+    }
+}
+
+fn users(privileged: bool) -> Finding {
+    if privileged {
+        return ok("users", "every agent has a uid of its own");
+    }
+    warning(
+        "users",
+        "all agents run with the supervisor's own uid and share its limits",
+        "run the supervisor as root, so that each agent gets a uid of its own",
+    )
 }
 
 /// Looks at everything; `hive` is a folder with `skep.toml`.
@@ -231,18 +266,26 @@ fn iptables() -> Finding {
     warning("iptables", "is not installed", remedy)
 }
 
+/// The version that the kernel itself answers; the list of security modules is often not mounted.
 fn landlock() -> Finding {
-    match fs::read_to_string("/sys/kernel/security/lsm") {
-        Ok(list) if list.split(',').any(|m| m.trim() == "landlock") => ok("landlock", "the kernel has it"),
-        Ok(list) => warning(
+    const ASK_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no ruleset and answers a number.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, ASK_VERSION)
+    };
+    match version {
+        6.. => ok("landlock", format!("version {version}: process trees of an agent are kept apart")),
+        1..6 => warning(
             "landlock",
-            format!("is not among the kernel's security modules ({})", list.trim()),
-            "boot with landlock in the lsm= list; containers are confined without it too",
+            format!(
+                "version {version} keeps no signals apart: an agent's processes can see each other's secrets"
+            ),
+            "use a kernel from 6.12; containers are confined without it too",
         ),
-        Err(_) => warning(
+        _ => warning(
             "landlock",
-            "cannot be told: /sys/kernel/security is not readable",
-            "mount securityfs, or run `skep doctor` as root",
+            "the kernel has none, or it is off: an agent's processes can see each other's secrets",
+            "use a kernel from 6.12 with landlock in its lsm= list; containers are confined without it too",
         ),
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     registry::{
         builtin,
         index::{Index, Owner, Trust},
-        safe_copy::{CopyError, Origin, Policy},
+        safe_copy::{self, CopyError, Origin, Policy},
         sources,
         staging::Staged,
         store::Store,
@@ -28,7 +28,7 @@ use crate::{
     skill::{
         self,
         model::{Shape, Skill},
-        source::Limits,
+        source::{Limits, Source},
     },
 };
 
@@ -127,8 +127,8 @@ fn read_source(
     };
     for candidate in scan.candidates {
         let place = format!("{shown}/{}", candidate.folder.display());
-        let staged = match store.stage(source, &candidate.folder, &policy) {
-            Ok(staged) => staged,
+        let (read, staged) = match take(store, source, &candidate.folder, &policy) {
+            Ok(taken) => taken,
             Err(CopyError::Rejected { faults: rejected, .. }) => {
                 faults
                     .extend(rejected.into_iter().map(|f| Fault { file: format!("{place}/{}", f.file), ..f }));
@@ -139,10 +139,10 @@ fn read_source(
                 continue;
             }
         };
-        let Some(mut skill) = judge(&place, skill::load::read(staged.source(), model_limits), faults) else {
+        let Some(mut skill) = judge(&place, skill::load::read(&read, model_limits), faults) else {
             continue;
         };
-        let digest = staged.digest();
+        let digest = skill::digest::digest(&read);
         give_version(&mut skill, digest, known, found);
         if let Some(other) = found.iter().find(|f| {
             f.new.skill.id == skill.id && f.new.skill.version == skill.version && f.new.digest != digest
@@ -152,9 +152,23 @@ fn read_source(
             continue;
         }
         let new = NewVersion { skill, digest, owner: Owner::Operator, trust: Trust::Trusted, source: place };
-        let staged = (!store.contains(&digest)).then_some(staged);
         found.push(Found { new, staged });
     }
+}
+
+/// Reads a folder; what the store does not have yet is copied, and only the copy counts.
+fn take(
+    store: &Store,
+    source: &Path,
+    folder: &Path,
+    policy: &Policy,
+) -> Result<(Source, Option<Staged>), CopyError> {
+    let read = safe_copy::fingerprint(source, folder, policy)?;
+    if store.contains(&skill::digest::digest(&read)) {
+        return Ok((read, None));
+    }
+    let staged = store.stage(source, folder, policy)?;
+    Ok((staged.source().clone(), Some(staged)))
 }
 
 /// A SKILL.md that states no version: `0.0.0` at first, then a patch more for each change (contract.md 2).

@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{hive::Hive, sync};
+use super::{agents::restart_key, hive::Hive, sync};
 use crate::{
     config::{
         load::{self, ConfigError, Loaded},
@@ -55,6 +55,8 @@ pub struct World {
     pub lock: Lock,
     /// Whether it was ever read: until then nobody knows which versions are locked.
     pub lock_known: bool,
+    /// What the souls of agents that have one say, or why they cannot be read.
+    pub souls: BTreeMap<AgentId, Result<String, String>>,
     /// The secrets.
     pub secrets: Arc<Secrets>,
     /// Masks them.
@@ -77,21 +79,27 @@ impl World {
             resolutions: BTreeMap::new(),
             lock: Lock::default(),
             lock_known: false,
+            souls: BTreeMap::new(),
             secrets: Arc::default(),
             masker: Masker::new([]),
             images: BTreeMap::new(),
         }
     }
 
-    /// Whether every agent would be prepared from this one as from the other, souls aside.
-    fn prepares_as(&self, other: &Self) -> bool {
+    /// Whether an agent that was prepared from `other` is prepared from this one too.
+    fn same_as(&self, other: &Self) -> bool {
         // The content of a bundle is read when agents are prepared.
         self.config.ca_bundle.is_none()
             && self.config == other.config
-            && self.index == other.index
+            && self.images == other.images
             && self.resolutions == other.resolutions
             && self.secrets == other.secrets
-            && self.images == other.images
+            && self.souls == other.souls
+            && self.index == other.index
+            && self.lock == other.lock
+            && self.lock_known == other.lock_known
+            && (&self.warnings, &self.refused, &self.source_faults)
+                == (&other.warnings, &other.refused, &other.source_faults)
     }
 
     /// Which agents resolved which skills.
@@ -171,6 +179,7 @@ impl Hive {
         let mut world = World { generation: old.generation + 1, refused: Vec::new(), ..(*old).clone() };
         self.read_config(&mut world);
         self.read_secrets(&mut world);
+        self.read_souls(&mut world);
         let synced = sync::sync_sources(self, &world.config).await;
         world.source_faults = synced.faults;
         match self.db.read(db::skills::load_index).await {
@@ -203,11 +212,12 @@ impl Hive {
             tracing::warn!(%fault, "a skill source has a fault");
         }
         self.read_images(&mut world).await;
-        if old.generation > 0 && world.prepares_as(&old) {
-            world.generation = old.generation;
-            self.look_again(&world.config);
+        // The first world is never the same: agents wait for it.
+        if old.generation == 0 || !world.same_as(&old) {
+            self.set_world(world);
+        } else {
+            self.retry_impossible();
         }
-        self.set_world(world);
         drop(guard);
     }
 
@@ -227,15 +237,15 @@ impl Hive {
         world.images = images;
     }
 
-    /// Agents that something may have changed for although the world is as it was.
-    fn look_again(&self, config: &Config) {
+    /// What made an agent impossible to prepare may be gone although the world is as it was.
+    fn retry_impossible(&self) {
         for agent in self.all_agents() {
-            let has_soul = config.agents.get(&agent.id).is_some_and(|a| a.soul.is_some());
             let mut state = agent.state();
-            if has_soul || matches!(state.preparation, Some(Err(_))) {
+            if matches!(state.preparation, Some(Err(_))) {
                 state.prepared_for = 0;
             }
         }
+        self.wake.notify_one();
     }
 
     fn read_config(&self, world: &mut World) {
@@ -267,6 +277,16 @@ impl Hive {
                     .push(Fault::new(world.config.secrets_file.display().to_string(), e.to_string()));
             }
         }
+    }
+
+    fn read_souls(&self, world: &mut World) {
+        let with_soul = world.config.agents.values().filter_map(|a| Some((&a.id, a.soul.as_ref()?)));
+        let souls = with_soul.map(|(id, soul)| {
+            let text = fs::read_to_string(self.paths.resolve(soul))
+                .map_err(|e| format!("cannot read its soul {}: {e}", soul.display()));
+            (id.clone(), text)
+        });
+        world.souls = souls.collect();
     }
 
     fn write_lock(&self, old: &Lock, next: &Lock, world: &mut World) {
@@ -305,7 +325,8 @@ impl Hive {
                         } else {
                             db::agents::Desired::Stopped
                         };
-                        db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())
+                        let row = db::agents::ensure(tx, id, first_uid, desired, Timestamp::now())?;
+                        Ok((row, db::meta::get(tx, &restart_key(id))?))
                     })
                     .collect::<Result<Vec<_>, db::DbError>>()
             })
@@ -315,10 +336,14 @@ impl Hive {
                 agent.unwanted();
             }
         }
-        for row in rows {
+        for (row, restart) in rows {
             match self.find_agent(&row.id) {
                 Ok(agent) => agent.wanted(row.desired),
-                Err(_) => self.add_agent(Agent::new(self, &row)),
+                Err(_) => {
+                    let agent = Agent::new(self, &row);
+                    agent.state().restart = restart;
+                    self.add_agent(agent);
+                }
             }
         }
         Ok(())

@@ -221,7 +221,7 @@ impl Client {
             Ok(Err(tokio_tungstenite::tungstenite::Error::Http(response))) => {
                 let status = response.status().as_u16();
                 let body = response.body().clone().unwrap_or_default();
-                Err(refusal(StatusCode::from_u16(status).unwrap_or_default(), &body))
+                Err(self.refused(StatusCode::from_u16(status).unwrap_or_default(), &body))
             }
             Ok(Err(e)) => Err(self.broken(&e)),
             Err(_) => Err(Failure::new("the supervisor does not answer")),
@@ -260,12 +260,16 @@ impl Client {
             return Ok(response);
         }
         let body = response.bytes().await.unwrap_or_default();
-        let failure = refusal(status, &body);
-        Err(match (&self.place, status) {
+        Err(self.refused(status, &body))
+    }
+
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Failure {
+        let failure = refusal(status, body);
+        match (&self.place, status) {
             (Place::Tcp { .. }, StatusCode::UNAUTHORIZED) => failure
                 .help("set SKEP_TOKEN to the content of .skep/token of the hive, or run inside its folder"),
             _ => failure,
-        })
+        }
     }
 
     /// Nobody answers at all.

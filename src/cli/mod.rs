@@ -136,11 +136,16 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn start(context: &Context, command: Command) -> Outcome {
-    let in_front = matches!(&command, Command::Up(args) if args.in_front());
-    let mut builder = if in_front {
-        tokio::runtime::Builder::new_multi_thread()
-    } else {
-        tokio::runtime::Builder::new_current_thread()
+    use tokio::runtime::Builder;
+    let mut builder = match &command {
+        Command::Up(args) if args.in_front() => Builder::new_multi_thread(),
+        Command::Exec(_) | Command::Shell(_) => {
+            // Input and signals go on while the output waits for its reader.
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(2);
+            builder
+        }
+        _ => Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
     let outcome = runtime.block_on(run(context, command));

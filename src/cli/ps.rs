@@ -81,10 +81,15 @@ fn note(agent: &AgentView) -> String {
         let why = main.error.as_deref().map(|e| format!(": {e}")).unwrap_or_default();
         notes.push(format!("main: {}{code}{why}", main.state));
     }
-    match agent.warnings.len() {
-        0 => {}
-        1 => notes.push(agent.warnings[0].clone()),
-        n => notes.push(format!("{} (and {} more)", agent.warnings[0], n - 1)),
+    // Those about missing secrets are told above.
+    let told = |warning: &str| {
+        agent.missing_secrets.iter().any(|name| warning.starts_with(&format!("secret {name} is not set")))
+    };
+    let warnings: Vec<&String> = agent.warnings.iter().filter(|w| !told(w)).collect();
+    match warnings.as_slice() {
+        [] => {}
+        [only] => notes.push((*only).clone()),
+        [first, more @ ..] => notes.push(format!("{first} (and {} more)", more.len())),
     }
     notes.join("; ")
 }

@@ -34,6 +34,8 @@ pub struct Config {
 pub struct Api {
     /// Where TCP listens; none when `listen = "none"`.
     pub listen: Option<SocketAddr>,
+    /// `listen` is written: then an address that is taken is an error, not a warning.
+    pub listen_written: bool,
     /// Host names accepted in `Host` and `Origin`, beside loopback addresses.
     pub allowed_hosts: Vec<String>,
 }

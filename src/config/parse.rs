@@ -142,6 +142,7 @@ fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
         })
     });
     Api {
+        listen_written: listen.is_some(),
         listen: listen.unwrap_or_else(|| Some(([127, 0, 0, 1], 7117).into())),
         allowed_hosts: hosts.unwrap_or_else(|| vec!["localhost".to_owned()]),
     }

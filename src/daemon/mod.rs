@@ -78,14 +78,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let _lock = HiveLock::acquire(&paths.state().join("supervisor.lock"), &holder)?;
     let (callers, incoming) = mpsc::channel(256);
-    let listen = loaded.config.api.listen;
+    let (listen, written) = (loaded.config.api.listen, loaded.config.api.listen_written);
     let allowed_hosts = loaded.config.api.allowed_hosts.clone();
     let hive = build(paths, &env, loaded, callers).await?;
     hive.refresh(&UpdateScope::default()).await;
 
     let served = CancellationToken::new();
     let mut tasks = JoinSet::new();
-    open_api(&hive, listen, allowed_hosts, &served, &mut tasks).await?;
+    open_api(&hive, listen, written, allowed_hosts, &served, &mut tasks).await?;
     tasks.spawn(answer_doors(hive.clone(), incoming, served.clone()));
     tasks.spawn(watch_files(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
@@ -167,6 +167,7 @@ async fn build(
 async fn open_api(
     hive: &Arc<Hive>,
     listen: Option<std::net::SocketAddr>,
+    written: bool,
     allowed_hosts: Vec<String>,
     served: &CancellationToken,
     tasks: &mut JoinSet<()>,
@@ -178,9 +179,19 @@ async fn open_api(
     tasks.spawn(api::serve_unix(listener, api::operator_router(hive.clone(), Auth::Socket), served.clone()));
     let Some(address) = listen else { return Ok(()) };
     let token = token(&hive.paths.token())?;
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; set another `[api] listen` in skep.toml, or \"none\"")
-    })?;
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        // The default is the same for every hive of a machine; the socket serves each of them.
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && !written => {
+            tracing::warn!(%address, "the address is taken, so there is no TCP; set another `[api] listen`");
+            return Ok(());
+        }
+        Err(e) => {
+            return Err(e).with_context(|| {
+                format!("cannot listen on {address}; set another `[api] listen` in skep.toml, or \"none\"")
+            });
+        }
+    };
     let port = listener.local_addr()?.port();
     let auth = Auth::Tcp(TcpAuth { token, port, allowed_hosts });
     tasks.spawn(api::serve_tcp(listener, api::operator_router(hive.clone(), auth), served.clone()));

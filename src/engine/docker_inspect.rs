@@ -82,6 +82,7 @@ impl<'a> Raw<'a> {
             oom_killed: state.oom_killed.unwrap_or(false),
             // Year 1 stands for never.
             started_at: state.started_at.filter(|t| !t.starts_with("0001-")),
+            finished_at: state.finished_at.filter(|t| !t.starts_with("0001-")),
             error: state.error.unwrap_or_default(),
         }
     }

@@ -128,7 +128,7 @@ impl FakeEngine {
     /// The main process ends.
     pub fn exit(&self, container: &str, exit_code: i64, oom_killed: bool) {
         self.change(container, "die", |c| {
-            c.state = stopped(exit_code);
+            c.state = ContainerState { started_at: c.state.started_at.take(), ..stopped(exit_code) };
             c.state.oom_killed = oom_killed;
         });
     }
@@ -255,6 +255,7 @@ fn stopped(exit_code: i64) -> ContainerState {
         exit_code,
         oom_killed: false,
         started_at: None,
+        finished_at: None,
         error: String::new(),
     }
 }

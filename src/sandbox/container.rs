@@ -100,10 +100,12 @@ pub struct ContainerState {
     pub pid: i32,
     /// Exit code of the last end.
     pub exit_code: i64,
-    /// The kernel killed the main process for memory.
+    /// The kernel killed a process of the container for memory: the main one, or any before it.
     pub oom_killed: bool,
     /// RFC 3339 start time, as the engine says it.
     pub started_at: Option<String>,
+    /// RFC 3339 time of the last end, as the engine says it.
+    pub finished_at: Option<String>,
     /// The engine's own error text, when a start failed.
     pub error: String,
 }

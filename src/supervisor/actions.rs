@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::{sync::SemaphorePermit, time::timeout};
 
@@ -18,7 +18,7 @@ use crate::{
     app::hive::Hive,
     config::units::format_size,
     db,
-    engine::{EngineError, NetworkSpec, firewall},
+    engine::{EngineError, Inspected, NetworkSpec, firewall},
     sandbox::{
         spec,
         view::{self, ViewSkill},
@@ -28,6 +28,8 @@ use crate::{
 
 /// How long a started container's init may take to dial in.
 const DIAL_PATIENCE: Duration = Duration::from_secs(30);
+/// A container that lives on for so long after its memory ran out did not die of it.
+const SURVIVED: SignedDuration = SignedDuration::from_secs(1);
 /// Pause after the engine did not answer.
 const ENGINE_PAUSE: Duration = Duration::from_secs(1);
 /// How long an adoption waits before another look; the plan counts the whole time.
@@ -128,7 +130,10 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     };
     if let Err(why) = &result {
         // An engine that went away in the middle says nothing about the agent: again, once it is back.
-        hive.engine.list(hive.name.as_str()).await?;
+        if let Err(e) = hive.engine.list(hive.name.as_str()).await {
+            agent.state().prepared_for = 0;
+            return Err(e.into());
+        }
         tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
     }
     let mut state = agent.state();
@@ -336,8 +341,7 @@ async fn replace(hive: &Arc<Hive>, agent: &Arc<Agent>, why: &str) -> Result<(), 
     tracing::info!(agent = %agent.id, "replacing its container: {why}");
     take_down(hive, agent).await?;
     let mut state = agent.state();
-    if state.restart {
-        state.restart = false;
+    if state.restart.take().is_some() {
         state.failures = 0;
         state.retry_at = None;
     }
@@ -376,7 +380,7 @@ async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
             agent.container_gone();
             return Ok(());
         }
-        Ok(there) if there.state.oom_killed => format!(
+        Ok(there) if there.state.oom_killed && !survived_memory(agent, &there) => format!(
             "its container ran out of memory (limit {}); raise `memory` or let it do less at once",
             format_size(there.spec.memory)
         ),
@@ -397,6 +401,15 @@ async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         .map_err(|e: db::DbError| Failure::Other(e.to_string()))?;
     agent.state().restarts = counted;
     Err(Failure::Other(reason))
+}
+
+/// The engine never forgets that any process of a container was killed for memory. One that lived on for a
+/// while lost a child then, and ended for another reason.
+fn survived_memory(agent: &Agent, there: &Inspected) -> bool {
+    let finished: Option<Timestamp> = there.state.finished_at.as_deref().and_then(|t| t.parse().ok());
+    let state = agent.state();
+    let (Some((container, told)), Some(finished)) = (&state.out_of_memory, finished) else { return false };
+    *container == there.id && finished.duration_since(*told) > SURVIVED
 }
 
 async fn freeze(hive: &Hive, agent: &Agent, freeze: bool) -> Result<(), Failure> {

@@ -62,8 +62,10 @@ pub struct AgentState {
     pub failures: u32,
     /// When the next attempt is due.
     pub retry_at: Option<Instant>,
-    /// Restart asked for.
-    pub restart: bool,
+    /// The container that was to be replaced when a restart was asked for.
+    pub restart: Option<String>,
+    /// When the engine last told that a container ran out of memory, and which.
+    pub out_of_memory: Option<(String, Timestamp)>,
     /// An action is under way.
     pub busy: bool,
     /// When the last action ended: an older listing says nothing about this agent.
@@ -76,6 +78,8 @@ pub struct AgentState {
     pub running_since: Option<Instant>,
     /// Bytes of workspace and custom, as last measured, and whether that is over the limit.
     pub disk: Option<(u64, bool)>,
+    /// When a process that posed as its init was last told of, and how many came since.
+    pub impostors: Option<(Instant, u64)>,
 }
 
 impl Agent {

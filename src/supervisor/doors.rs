@@ -1,6 +1,11 @@
 //! Who comes through the agents' doors: the init is proven and served, everybody else is handed on.
 
-use std::{io::Write, os::unix::net::UnixStream, sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    os::unix::net::UnixStream,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -17,6 +22,8 @@ use crate::{
 /// How long the engine may take to tell the pid of a container that is just starting.
 const PID_TRIES: u32 = 80;
 const PID_PAUSE: Duration = Duration::from_millis(25);
+/// Impostors of one agent are told of at most this often.
+const IMPOSTOR_PAUSE: Duration = Duration::from_secs(30);
 
 /// Opens the agent's door unless it is open.
 ///
@@ -37,15 +44,7 @@ pub fn open(hive: &Hive, agent: &Agent) -> std::io::Result<()> {
 pub async fn serve_init(hive: Arc<Hive>, agent: AgentId, stream: UnixStream, pid: i32) {
     let Ok(agent) = hive.find_agent(&agent) else { return };
     if !is_main_process(&hive, &agent, pid).await {
-        tracing::warn!(agent = %agent.id, pid, "a process posed as the init at the agent's door; refused");
-        let data = json!({ "agent": agent.id, "pid": pid });
-        let told: Result<(), db::DbError> = hive
-            .db
-            .write(move |tx| db::events::append(tx, Timestamp::now(), "agent:impostor", &data).map(|_| ()))
-            .await;
-        if let Err(e) = told {
-            tracing::error!(error = %e, "cannot record an event");
-        }
+        tell_impostor(&hive, &agent, pid).await;
         return;
     }
     let grace = agent.preparation().map_or(Duration::from_secs(10), |p| p.config.stop_grace);
@@ -73,6 +72,29 @@ pub async fn serve_init(hive: Arc<Hive>, agent: AgentId, stream: UnixStream, pid
         tracing::debug!(agent = %agent.id, error = %e, "the link to the init broke");
     }
     hive.wake.notify_one();
+}
+
+/// Tells of an impostor, of a flood of them only so often: an agent must not fill the log or the database.
+async fn tell_impostor(hive: &Hive, agent: &Agent, pid: i32) {
+    let untold = {
+        let mut state = agent.state();
+        match &mut state.impostors {
+            Some((told, more)) if told.elapsed() < IMPOSTOR_PAUSE => {
+                *more += 1;
+                return;
+            }
+            impostors => impostors.replace((Instant::now(), 0)).map_or(0, |(_, more)| more),
+        }
+    };
+    tracing::warn!(agent = %agent.id, pid, untold, "a process posed as the init at the agent's door; refused");
+    let data = json!({ "agent": agent.id, "pid": pid, "untold": untold });
+    let told: Result<(), db::DbError> = hive
+        .db
+        .write(move |tx| db::events::append(tx, Timestamp::now(), "agent:impostor", &data).map(|_| ()))
+        .await;
+    if let Err(e) = told {
+        tracing::error!(error = %e, "cannot record an event");
+    }
 }
 
 /// The key of a container's init, and whether it was handed over before. It is kept in a file of the

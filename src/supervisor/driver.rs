@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
     agent::Agent,
     disk, doors,
     plan::{Facts, Prepared, Seen, Step, plan},
+    soul,
     state::{Status, Wanted},
 };
 use crate::{
@@ -36,6 +38,7 @@ pub async fn run(hive: Arc<Hive>) {
     let slots = Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(2, usize::from)));
     let events = tokio::spawn(follow_events(hive.clone()));
     let disks = tokio::spawn(disk::watch(hive.clone()));
+    let souls = tokio::spawn(soul::watch(hive.clone()));
     loop {
         if hive.stopping.is_cancelled() && (!hive.stops_agents() || all_down(&hive)) {
             break;
@@ -66,6 +69,7 @@ pub async fn run(hive: Arc<Hive>) {
     }
     events.abort();
     disks.abort();
+    souls.abort();
 }
 
 fn all_down(hive: &Hive) -> bool {
@@ -186,9 +190,19 @@ fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -
             link_away: state.away_since.map(|since| since.elapsed()),
         }),
         strays: containers.iter().filter(|c| c.name != name).map(|c| c.id.clone()).collect(),
-        restart: state.restart,
+        restart: own.is_some_and(|container| state.restart.as_ref() == Some(&container.id)),
         backoff,
         over_disk: state.disk.is_some_and(|(_, over)| over),
+    }
+}
+
+fn note_out_of_memory(hive: &Hive, container: String) {
+    for agent in hive.all_agents() {
+        let mut state = agent.state();
+        if state.container.as_ref() == Some(&container) {
+            state.out_of_memory = Some((container, Timestamp::now()));
+            return;
+        }
     }
 }
 
@@ -198,7 +212,11 @@ async fn follow_events(hive: Arc<Hive>) {
         let (sender, mut receiver) = tokio::sync::mpsc::channel::<crate::engine::EngineEvent>(256);
         let hear = async {
             while let Some(event) = receiver.recv().await {
-                if matches!(event.action.as_str(), "die" | "oom" | "destroy" | "pause" | "unpause") {
+                if event.action == "oom" {
+                    note_out_of_memory(&hive, event.container);
+                    continue;
+                }
+                if matches!(event.action.as_str(), "die" | "destroy" | "pause" | "unpause") {
                     hive.wake.notify_one();
                 }
             }

@@ -89,7 +89,7 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
     let skills = load_skills(hive, world, &resolution).await?;
     let (image, info) = image(hive, &config, &skills).await?;
     let ca_bundle = ca_bundle(hive).await?;
-    let soul = read_soul(hive, &config)?;
+    let soul = world.souls.get(&agent.id).cloned().transpose()?;
     let paths = {
         let (hive_paths, dir, agent_config) = (hive.paths.clone(), agent.dir.clone(), config.clone());
         let (user, privileged, init) = (agent.user, hive.privileged, hive.init.clone());
@@ -241,13 +241,6 @@ async fn ca_bundle(hive: &Hive) -> Result<Option<PathBuf>, String> {
     let path = hive.paths.state().join("ca-certificates.crt");
     layout::write_if_changed(&path, &bundle).map_err(|e| format!("cannot write the CA bundle: {e}"))?;
     Ok(Some(path))
-}
-
-fn read_soul(hive: &Hive, config: &AgentConfig) -> Result<Option<String>, String> {
-    let Some(soul) = &config.soul else { return Ok(None) };
-    std::fs::read_to_string(hive.paths.resolve(soul))
-        .map(Some)
-        .map_err(|e| format!("cannot read its soul {}: {e}", soul.display()))
 }
 
 fn grant(config: &AgentConfig, skills: &[PreparedSkill], world: &World) -> Grants {

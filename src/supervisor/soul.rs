@@ -8,12 +8,47 @@ use std::{
     io::{self, Read, Seek, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown},
     path::Path,
+    sync::Arc,
+    time::Duration,
 };
 
-use crate::{app::world::write_atomically, paths::AgentDir};
+use crate::{
+    app::{hive::Hive, world::write_atomically},
+    paths::AgentDir,
+};
 
 /// The largest soul.
 pub const MAX_SOUL: u64 = 1 << 20;
+
+/// Edits of agents are taken over this often.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Takes over what agents wrote into their souls, until aborted. The operator's file is watched like any other.
+pub async fn watch(hive: Arc<Hive>) {
+    loop {
+        tokio::time::sleep(PERIOD).await;
+        for agent in hive.all_agents() {
+            let Some(preparation) = agent.preparation() else { continue };
+            let (Some(soul), Some(path), true) =
+                (preparation.soul.clone(), &preparation.config.soul, preparation.config.allow_soul_edit)
+            else {
+                continue;
+            };
+            let (dir, source) = (agent.dir.clone(), hive.paths.resolve(path));
+            let owner = hive.privileged.then_some(agent.user);
+            let synced = tokio::task::spawn_blocking(move || {
+                // A newer file of the operator's is the next preparation's to lay.
+                if fs::read_to_string(&source).is_ok_and(|now| now == soul) {
+                    sync(&dir, &source, &soul, owner, true)?;
+                }
+                io::Result::Ok(())
+            });
+            if let Ok(Err(e)) = synced.await {
+                tracing::warn!(agent = %agent.id, error = %e, "cannot take over its soul");
+            }
+        }
+    }
+}
 
 /// Brings both files together. `configured` is what the operator's file says now; `owner` may write the copy.
 ///

@@ -122,3 +122,37 @@ async fn a_saved_change_touches_only_what_it_concerns_and_a_bad_one_nothing() {
     }
     assert_eq!(hive.containers(), [kept.as_str().unwrap()]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_edits_its_soul_only_where_it_may() {
+    let mut hive = TestHive::new(
+        "[agents.fixed]\nsoul = \"souls/fixed.md\"\n[agents.free]\nsoul = \"souls/free.md\"\nallow_soul_edit = true\n",
+    );
+    hive.write("souls/fixed.md", "I am fixed.\n");
+    hive.write("souls/free.md", "I am free.\n");
+    hive.start().await;
+    let fixed = hive.running("fixed").await["container_id"].clone();
+    hive.running("free").await;
+    let denied = hive.sh("fixed", "cat /soul.md; echo more >> /soul.md").await;
+    assert_eq!(denied["stdout"], "I am fixed.\n");
+    assert_ne!(denied["exit_code"], 0);
+    assert_eq!(hive.sh("free", "echo 'I learned.' >> /soul.md").await["exit_code"], 0);
+    let learned = "I am free.\nI learned.\n";
+    for _ in 0..200 {
+        if hive.text("/v1/agents/free/prompt").await.contains("I learned.") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(std::fs::read_to_string(hive.path("souls/free.md")).unwrap(), learned);
+    assert!(hive.text("/v1/agents/free/prompt").await.contains("I learned."));
+    hive.write("souls/fixed.md", "I changed.\n");
+    for _ in 0..100 {
+        if hive.sh("fixed", "cat /soul.md").await["stdout"] == "I changed.\n" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(hive.sh("fixed", "cat /soul.md").await["stdout"], "I changed.\n");
+    assert_eq!(hive.agent("fixed").await["container_id"], fixed, "without a restart");
+}

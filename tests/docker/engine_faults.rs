@@ -1,6 +1,11 @@
 //! A hive whose engine loses answers, goes away, or goes deaf: nothing is doubled, nothing is lost.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -10,7 +15,21 @@ use crate::{
     proxy::{Proxy, shared_engine},
 };
 
-async fn eventually(what: &str, mut reached: impl AsyncFnMut() -> bool) {
+/// A command that needs more than a user may.
+pub fn root_command(command: &[&str]) -> Command {
+    let own: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["sudo", "-n"] };
+    let words: Vec<&&str> = own.iter().chain(command).collect();
+    let mut made = Command::new(words[0]);
+    made.args(&words[1..]);
+    made
+}
+
+pub fn as_root(command: &[&str]) {
+    let done = root_command(command).status().unwrap();
+    assert!(done.success(), "as root: {}", command.join(" "));
+}
+
+pub async fn eventually(what: &str, mut reached: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !reached().await {
         assert!(began.elapsed() < PATIENCE, "never: {what}");
@@ -105,4 +124,154 @@ async fn an_end_that_no_event_tells_of_is_found_within_seconds() {
     // The stream comes back by itself.
     proxy.allow_all();
     eventually("running", async || hive.agent("a").await["status"] == "running").await;
+}
+
+/// An engine of its own, away from the shared one: no network, no rules, its own folders and namespaces.
+struct PrivateEngine {
+    folder: tempfile::TempDir,
+}
+
+impl PrivateEngine {
+    async fn new() -> Self {
+        let engine = Self { folder: tempfile::tempdir().unwrap() };
+        engine.start().await;
+        // The init is all that such a container runs, and it is mounted.
+        fs::write(engine.folder.path().join("empty.tar"), [0; 10240]).unwrap();
+        engine.docker(&["import", engine.folder.path().join("empty.tar").to_str().unwrap(), "empty:latest"]);
+        engine
+    }
+
+    fn inner(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn host(&self) -> String {
+        format!("unix://{}", self.inner("sock"))
+    }
+
+    fn docker(&self, args: &[&str]) -> String {
+        docker(&[&["-H", &self.host()], args].concat())
+    }
+
+    async fn start(&self) {
+        // Where nobody reaps the dead, their pids look alive to the next engine.
+        for pid in ["pid", "exec/containerd/containerd.pid"] {
+            as_root(&["rm", "-f", &self.inner(pid)]);
+        }
+        let log = fs::File::options().create(true).append(true).open(self.inner("log")).unwrap();
+        let (data, exec, pid, host) =
+            (self.inner("data"), self.inner("exec"), self.inner("pid"), self.host());
+        let command = [
+            &["unshare", "--net", "--mount", "dockerd", "--bridge=none", "--iptables=false"][..],
+            &[
+                "--ip-forward=false",
+                "--data-root",
+                &data,
+                "--exec-root",
+                &exec,
+                "--pidfile",
+                &pid,
+                "-H",
+                &host,
+            ],
+        ]
+        .concat();
+        let mut child = root_command(&command)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        // Ends with the engine.
+        std::thread::spawn(move || child.wait());
+        eventually("the private engine answers", async || {
+            let asked = root_command(&["docker", "-H", &host, "version"]).output().unwrap();
+            asked.status.success()
+        })
+        .await;
+    }
+
+    /// Every process of the engine and of its containers: each shim has its folder in its arguments, each
+    /// container has a shim for parent.
+    fn processes(&self) -> Vec<String> {
+        let folder = self.folder.path().as_os_str().as_encoded_bytes();
+        let all: Vec<PathBuf> = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).collect();
+        let pid = |process: &PathBuf| process.file_name().unwrap().to_str().unwrap().to_owned();
+        let own: Vec<String> = all
+            .iter()
+            .filter(|process| {
+                let command = fs::read(process.join("cmdline")).unwrap_or_default();
+                let engine = [&b"dockerd"[..], b"containerd"].iter().any(|name| holds(&command, name));
+                engine && holds(&command, folder)
+            })
+            .map(pid)
+            .collect();
+        let children = all.iter().filter(|process| {
+            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
+            parent.is_some_and(|parent| own.iter().any(|pid| pid == parent))
+        });
+        let mut found: Vec<String> = children.map(pid).collect();
+        found.extend(own.clone());
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// All of it dies at once.
+    fn crash(&self) {
+        for pid in self.processes() {
+            root_command(&["kill", "-9", &pid]).stderr(Stdio::null()).status().unwrap();
+        }
+    }
+}
+
+fn holds(bytes: &[u8], needle: &[u8]) -> bool {
+    bytes.windows(needle.len()).any(|window| window == needle)
+}
+
+impl Drop for PrivateEngine {
+    fn drop(&mut self) {
+        let host = self.host();
+        let ids = root_command(&["docker", "-H", &host, "ps", "-aq"]).output().unwrap();
+        for id in String::from_utf8_lossy(&ids.stdout).split_whitespace() {
+            root_command(&["docker", "-H", &host, "rm", "-f", id]).output().ok();
+        }
+        if std::thread::panicking() {
+            eprintln!(
+                "--- log of the private engine\n{}",
+                fs::read_to_string(self.inner("log")).unwrap_or_default()
+            );
+        }
+        self.crash();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_crashes_with_all_its_containers_and_comes_back_gets_its_agents_again() {
+    let engine = PrivateEngine::new().await;
+    let mut hive = TestHive::new(
+        "[defaults]\nimage = \"empty:latest\"\n[agents.a]\n[agents.b]\n[agents.off]\nautostart = false\n",
+    );
+    hive.env.push(("DOCKER_HOST".into(), engine.host()));
+    hive.start().await;
+    for agent in ["a", "b"] {
+        hive.running(agent).await;
+    }
+    hive.status("off", "stopped").await;
+    fs::write(hive.agent_dir("a").join("workspace/kept"), "work").unwrap();
+    engine.crash();
+    eventually("the crash is told", async || hive.get("/v1/hive").await["engine"] != "ok").await;
+    assert!(hive.try_get("/healthz").await.is_some());
+    engine.start().await;
+    for agent in ["a", "b"] {
+        let view = hive.running(agent).await;
+        assert_eq!(view["restarts"], 1, "{view:#}");
+    }
+    assert_eq!(hive.agent("off").await["status"], "stopped");
+    let listed = engine.docker(&["ps", "-aq", "--filter", "status=running"]);
+    assert_eq!(listed.lines().count(), 2);
+    assert_eq!(engine.docker(&["ps", "-aq"]).lines().count(), 2);
+    assert_eq!(fs::read_to_string(hive.agent_dir("a").join("workspace/kept")).unwrap(), "work");
+    hive.kill();
 }

@@ -4,10 +4,13 @@
 mod agents;
 mod bare;
 mod crash;
+mod door;
 mod engine;
 mod engine_faults;
 mod faults;
+mod gvisor;
 mod hive;
+mod hostile;
 mod init;
 mod network;
 mod outage;

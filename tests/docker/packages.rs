@@ -6,8 +6,9 @@ use std::{
 };
 
 use skep::{
+    config::env::FOR_BUILDS,
     engine::{Engine, EngineError, ImageBuild},
-    images::{BUILD_ARGS, BuildOptions, ImageError, Images, PackageRequests},
+    images::{BuildOptions, ImageError, Images, PackageRequests},
 };
 use tokio::sync::mpsc;
 
@@ -18,7 +19,7 @@ fn images(world: &World) -> Images {
 }
 
 fn images_with(world: &World, options: BuildOptions) -> Images {
-    let args = BUILD_ARGS.iter();
+    let args = FOR_BUILDS.iter();
     let options = BuildOptions {
         args: args.filter_map(|k| Some(((*k).to_owned(), std::env::var(k).ok()?))).collect(),
         ..options

@@ -63,8 +63,12 @@ impl Hive {
     /// With something on standard input.
     pub fn feed(&self, args: &[&str], input: &[u8]) -> Ran {
         let mut child = self.skep(args).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        child.wait_with_output().unwrap().into()
+        let mut stdin = child.stdin.take().unwrap();
+        // Beside the reading: what comes back may be as much.
+        std::thread::scope(|scope| {
+            scope.spawn(move || stdin.write_all(input).unwrap());
+            child.wait_with_output().unwrap().into()
+        })
     }
 
     pub fn write(&self, path: &str, text: &str) {

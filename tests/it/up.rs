@@ -4,6 +4,15 @@ use std::net::TcpListener;
 
 use crate::support::Hive;
 
+/// Ends the supervisor also when the test fails.
+struct Ended<'a>(&'a Hive);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.run(&["down", "--keep-agents"]);
+    }
+}
+
 fn hive(listen: &str) -> Hive {
     let hive = Hive::new();
     let toml = hive.read("skep.toml");
@@ -14,6 +23,7 @@ fn hive(listen: &str) -> Hive {
 #[test]
 fn a_detached_supervisor_outlives_the_command_and_is_stopped_by_down() {
     let hive = hive("none");
+    let _ended = Ended(&hive);
     let up = hive.run(&["up", "-d", "--timeout", "3"]);
     // Without an engine no agent gets anywhere, and the supervisor goes on trying.
     assert_eq!(up.code, 1, "{}", up.err);

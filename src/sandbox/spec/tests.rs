@@ -75,6 +75,7 @@ fn inspected(spec: ContainerSpec) -> Inspected {
             exit_code: 0,
             oom_killed: false,
             started_at: None,
+            finished_at: None,
             error: String::new(),
         },
         spec_label: Some(spec_hash(&spec)),
