@@ -19,6 +19,7 @@ use crate::{
         model::Config,
     },
     db,
+    engine::EngineError,
     error::Fault,
     ids::{AgentId, SkillId},
     registry::{
@@ -36,7 +37,7 @@ use crate::{
 /// What is wanted.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Counts refreshes: agents whose preparation is older are prepared again.
+    /// Counts refreshes that changed something: agents whose preparation is older are prepared again.
     pub generation: u64,
     /// The configuration in force.
     pub config: Arc<Config>,
@@ -60,6 +61,8 @@ pub struct World {
     pub secrets: Arc<Secrets>,
     /// Masks them.
     pub masker: Masker,
+    /// Ids of the images that agents name, as far as they are there.
+    pub images: BTreeMap<String, String>,
 }
 
 impl World {
@@ -79,12 +82,16 @@ impl World {
             souls: BTreeMap::new(),
             secrets: Arc::default(),
             masker: Masker::new([]),
+            images: BTreeMap::new(),
         }
     }
 
     /// Whether an agent that was prepared from `other` is prepared from this one too.
     fn same_as(&self, other: &Self) -> bool {
-        self.config == other.config
+        // The content of a bundle is read when agents are prepared.
+        self.config.ca_bundle.is_none()
+            && self.config == other.config
+            && self.images == other.images
             && self.resolutions == other.resolutions
             && self.secrets == other.secrets
             && self.souls == other.souls
@@ -204,11 +211,41 @@ impl Hive {
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
         }
+        self.read_images(&mut world).await;
         // The first world is never the same: agents wait for it.
         if old.generation == 0 || !world.same_as(&old) {
             self.set_world(world);
+        } else {
+            self.retry_impossible();
         }
         drop(guard);
+    }
+
+    /// Ids of the images that agents name; as before while the engine does not answer.
+    async fn read_images(&self, world: &mut World) {
+        let names: BTreeSet<String> = world.config.agents.values().map(|a| a.image.clone()).collect();
+        let mut images = BTreeMap::new();
+        for name in names {
+            match self.engine.image(&name).await {
+                Ok(image) => {
+                    images.insert(name, image.id);
+                }
+                Err(EngineError::Unavailable(_)) => return,
+                Err(_) => {}
+            }
+        }
+        world.images = images;
+    }
+
+    /// What made an agent impossible to prepare may be gone although the world is as it was.
+    fn retry_impossible(&self) {
+        for agent in self.all_agents() {
+            let mut state = agent.state();
+            if matches!(state.preparation, Some(Err(_))) {
+                state.prepared_for = 0;
+            }
+        }
+        self.wake.notify_one();
     }
 
     fn read_config(&self, world: &mut World) {

@@ -57,17 +57,18 @@ impl Db {
     }
 
     /// Runs `work` in a transaction on the writer's thread. When this answers `Ok`, it is on the disk;
-    /// when `work` fails, nothing of it is. A caller that stops waiting does not stop the work.
+    /// when `work` fails, nothing of it is. It is queued by the call itself, in the order of calls; a caller
+    /// that stops waiting does not stop it.
     ///
     /// # Errors
     /// What `work` answers, or why the transaction failed.
-    pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    pub fn write<T, E, F>(&self, work: F) -> impl Future<Output = Result<T, E>> + Send + use<T, E, F>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: FnOnce(&Transaction<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.inner.writer.write(work).await
+        self.inner.writer.write(work)
     }
 
     /// Runs `work` on a connection that cannot write, on one consistent state, beside other readers.

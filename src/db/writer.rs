@@ -38,7 +38,8 @@ impl Writer {
         self.commits.subscribe()
     }
 
-    pub(super) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    /// The work is queued at once, in the order of the calls; the future only waits for its outcome.
+    pub(super) fn write<T, E, F>(&self, work: F) -> impl Future<Output = Result<T, E>> + Send + use<T, E, F>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
@@ -56,8 +57,9 @@ impl Writer {
             // Whoever asked may have stopped waiting; the work is done all the same.
             drop(answer.send(outcome));
         });
-        self.queue.as_ref().ok_or_else(closed)?.send(work).map_err(|_| closed())?;
-        answered.await.unwrap_or_else(|_| Err(closed()))
+        // A queue that is gone drops the work, and with it the sender of the answer.
+        drop(self.queue.as_ref().map(|queue| queue.send(work)));
+        async move { answered.await.unwrap_or_else(|_| Err(closed())) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use semver::Version;
@@ -33,6 +33,7 @@ const CA_SCRIPT: &str = include_str!("../../images/ca.sh");
 const HOST_STORES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 const PROBE: Duration = Duration::from_secs(20);
+const RECENT: Duration = Duration::from_secs(3);
 
 /// Why an image cannot be had.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -86,12 +87,35 @@ pub struct Images {
     options: BuildOptions,
     flights: Flights,
     node: Mutex<HashMap<String, Arc<OnceCell<Option<Version>>>>>,
+    recent: Mutex<HashMap<String, (Instant, ImageInfo)>>,
 }
 
 impl Images {
     /// Asks nothing yet.
     pub fn new(engine: Arc<dyn Engine>, options: BuildOptions) -> Self {
-        Self { engine, options, flights: Mutex::default(), node: Mutex::default() }
+        Self { engine, options, flights: Mutex::default(), node: Mutex::default(), recent: Mutex::default() }
+    }
+
+    /// As [`Images::ensure`], but an answer of the last seconds is good enough: many agents of one image are
+    /// prepared in a row. An image that was replaced since is noticed when a container is created.
+    ///
+    /// # Errors
+    /// As [`Images::ensure`].
+    pub async fn ensure_recent(&self, image: &str, progress: &mpsc::Sender<String>) -> Result<ImageInfo> {
+        let known = lock(&self.recent).get(image).cloned();
+        if let Some((at, info)) = known
+            && at.elapsed() < RECENT
+        {
+            return Ok(info);
+        }
+        let found = self.ensure(image, progress).await?;
+        lock(&self.recent).insert(image.to_owned(), (Instant::now(), found.clone()));
+        Ok(found)
+    }
+
+    /// The next [`Images::ensure_recent`] asks anew.
+    pub fn forget_recent(&self) {
+        lock(&self.recent).clear();
     }
 
     /// The image, built or pulled when it must be. `progress` gets lines for people.

@@ -5,7 +5,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::{sync::SemaphorePermit, time::timeout};
 
 use super::{
     agent::{Agent, init_limits},
@@ -35,12 +35,13 @@ const ENGINE_PAUSE: Duration = Duration::from_secs(1);
 /// How long an adoption waits before another look; the plan counts the whole time.
 const ADOPT_WAIT: Duration = Duration::from_secs(3);
 
-/// Carries out a step. What fails is noted on the agent and tried again later.
-pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
+/// Carries out a step. What fails is noted on the agent and tried again later. The slot is one of the
+/// few for work at a time; a step that only waits gives it back.
+pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step, slot: SemaphorePermit<'_>) {
     let result = match step {
         Step::Prepare => prepare(hive, agent).await,
         Step::Start => start(hive, agent).await,
-        Step::Adopt => adopt(hive, agent).await,
+        Step::Adopt => adopt(hive, agent, slot).await,
         Step::Replace(why) => replace(hive, agent, &why).await,
         Step::Bury => bury(hive, agent).await,
         Step::Stop => stop(hive, agent).await,
@@ -60,7 +61,9 @@ pub async fn carry_out(hive: &Arc<Hive>, agent: &Arc<Agent>, step: Step) {
             let reason = failure.to_string();
             tracing::error!(agent = %agent.id, reason, "failed");
             agent.failed(reason.clone());
-            set_status(hive, agent, Status::Failed).await;
+            // Something that was prepared may be gone: it is laid anew before the next attempt.
+            agent.state().prepared_for = 0;
+            set_status(hive, agent, Status::Failed);
             let id = agent.id.clone();
             let noted =
                 hive.db.write(move |tx| db::agents::set_last_error(tx, &id, Some(&reason), Timestamp::now()));
@@ -82,8 +85,8 @@ enum Failure {
     Other(String),
 }
 
-/// Notes where an agent stands; a change becomes an event.
-pub async fn set_status(hive: &Hive, agent: &Agent, status: Status) {
+/// Notes where an agent stands; a change becomes an event, which nothing waits for.
+pub fn set_status(hive: &Hive, agent: &Agent, status: Status) {
     let reason = {
         let mut state = agent.state();
         if state.status == Some(status) {
@@ -101,16 +104,20 @@ pub async fn set_status(hive: &Hive, agent: &Agent, status: Status) {
     tracing::info!(agent = %agent.id, status = status.as_str(), reason, "agent");
     let data = json!({ "agent": agent.id, "status": status, "reason": reason });
     let name = format!("agent:{}", status.as_str());
-    let told =
-        hive.db.write(move |tx| db::events::append(tx, Timestamp::now(), &name, &data).map(|_| ())).await;
-    if let Err(e) = told {
-        let e: db::DbError = e;
-        tracing::error!(agent = %agent.id, error = %e, "cannot record an event");
-    }
+    let told = hive.db.write(move |tx| db::events::append(tx, Timestamp::now(), &name, &data).map(|_| ()));
+    let agent = agent.id.clone();
+    tokio::spawn(async move {
+        let told: Result<(), db::DbError> = told.await;
+        if let Err(e) = told {
+            tracing::error!(%agent, error = %e, "cannot record an event");
+        }
+    });
 }
 
 async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let world = hive.world();
+    // Set first: what changes meanwhile sets it back.
+    agent.state().prepared_for = world.generation;
     let result = match prepare::prepare(hive, agent, &world).await {
         Ok(preparation) => {
             let preparation = Arc::new(preparation);
@@ -123,7 +130,10 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     };
     if let Err(why) = &result {
         // An engine that went away in the middle says nothing about the agent: again, once it is back.
-        hive.engine.list(hive.name.as_str()).await?;
+        if let Err(e) = hive.engine.list(hive.name.as_str()).await {
+            agent.state().prepared_for = 0;
+            return Err(e.into());
+        }
         if agent.state().reason.as_ref() != Some(why) {
             tracing::error!(agent = %agent.id, "cannot be prepared: {why}");
         }
@@ -133,14 +143,18 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     if result.is_ok() {
         (state.unprepared, state.prepare_at) = (0, None);
     }
-    state.prepared_for = world.generation;
+    let hash = |p: &Result<Arc<Preparation>, String>| p.as_ref().ok().map(|p| p.hash.clone());
+    // The same again is no news: an attempt that failed stays failed until its pause is over.
+    let changed = state.preparation.as_ref().and_then(hash) != hash(&result);
     match &result {
-        Ok(_) if state.status == Some(Status::Failed) => state.reason = None,
+        Ok(_) if changed && state.status == Some(Status::Failed) => state.reason = None,
         Ok(_) => {}
         Err(why) => state.reason = Some(why.clone()),
     }
-    state.failures = 0;
-    state.retry_at = None;
+    if changed {
+        state.failures = 0;
+        state.retry_at = None;
+    }
     state.preparation = Some(result);
     Ok(())
 }
@@ -196,7 +210,7 @@ fn set_main(agent: &Agent, preparation: &Preparation) -> Result<(), Failure> {
 
 async fn start(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let Some(preparation) = agent.preparation() else { return Ok(()) };
-    set_status(hive, agent, Status::Starting).await;
+    set_status(hive, agent, Status::Starting);
     agent.container_gone();
     if prepare::needs_network(&preparation.config) {
         ensure_network(hive).await?;
@@ -207,7 +221,7 @@ async fn start(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     tokio::task::spawn_blocking(move || view::collect(&dir.view(), &[]))
         .await
         .map_err(|e| Failure::Other(e.to_string()))??;
-    let id = create(hive, agent, &preparation).await?;
+    let id = create(hive, &preparation).await?;
     agent.state().container = Some(id.clone());
     hive.engine.start(&id).await?;
     agent.state().started_at = Some(Timestamp::now());
@@ -224,7 +238,7 @@ async fn start(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
 
 /// Creates the container. One that is there already under its name is a leftover whose creation was not
 /// answered: it goes first.
-async fn create(hive: &Hive, agent: &Agent, preparation: &Preparation) -> Result<String, Failure> {
+async fn create(hive: &Hive, preparation: &Preparation) -> Result<String, Failure> {
     let spec = &preparation.spec;
     let conflict = match hive.engine.create(spec, &preparation.hash).await {
         Err(EngineError::Conflict(why)) => why,
@@ -234,7 +248,7 @@ async fn create(hive: &Hive, agent: &Agent, preparation: &Preparation) -> Result
         Ok(there) => there,
         Err(EngineError::NotFound(_)) => {
             // The image changed under us: prepare again.
-            agent.state().prepared_for = 0;
+            hive.images.forget_recent();
             return Err(Failure::Other(conflict));
         }
         Err(e) => return Err(e.into()),
@@ -286,7 +300,7 @@ async fn finish(
             tracing::debug!(agent = %agent.id, "no Landlock signal scope: secrets belong to the whole agent");
         }
     }
-    set_status(hive, agent, Status::Running).await;
+    set_status(hive, agent, Status::Running);
     Ok(())
 }
 
@@ -299,10 +313,10 @@ async fn remove_drifted(hive: &Hive, agent: &Agent, container: &str, why: &str) 
     Ok(())
 }
 
-async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: SemaphorePermit<'_>) -> Result<(), Failure> {
     let Some(preparation) = agent.preparation() else { return Ok(()) };
     let name = preparation.spec.name.clone();
-    set_status(hive, agent, Status::Starting).await;
+    set_status(hive, agent, Status::Starting);
     let there = hive.engine.inspect(&name).await?;
     let drift = spec::drift(&preparation.spec, &there);
     if !drift.is_empty() {
@@ -319,6 +333,8 @@ async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     if prepare::needs_network(&preparation.config) {
         ensure_network(hive).await?;
     }
+    // The init dials again at its own pace: others need not wait for it.
+    drop(slot);
     let mut status = agent.link.watch();
     let connected = timeout(ADOPT_WAIT, status.wait_for(|s| s.connected)).await.is_ok();
     if !connected {
@@ -346,7 +362,7 @@ async fn stop(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
 }
 
 async fn take_down(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
-    set_status(hive, agent, Status::Stopping).await;
+    set_status(hive, agent, Status::Stopping);
     let grace = agent.preparation().map_or(Duration::from_secs(10), |p| p.config.stop_grace);
     let container = agent.state().container.clone();
     let name = container.unwrap_or_else(|| spec::container_name(&hive.name, agent.id.as_str()));
@@ -418,7 +434,7 @@ async fn freeze(hive: &Hive, agent: &Agent, freeze: bool) -> Result<(), Failure>
             agent.dir.root.display()
         ));
         hive.engine.pause(&container).await?;
-        set_status(hive, agent, Status::Paused).await;
+        set_status(hive, agent, Status::Paused);
     } else {
         hive.engine.unpause(&container).await?;
         agent.state().reason = None;

@@ -32,6 +32,8 @@ const SWEEP: Duration = Duration::from_secs(30);
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Pause while the engine does not answer.
 const ENGINE_RETRY: Duration = Duration::from_secs(1);
+/// Longest pause between two looks while something happens.
+const MOST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs until the hive stops; with its agents, when they are to stop too.
 pub async fn run(hive: Arc<Hive>) {
@@ -63,7 +65,10 @@ pub async fn run(hive: Arc<Hive>) {
                 ENGINE_RETRY
             }
         };
+        let looked = began.elapsed();
         timeout(next, hive.wake.notified()).await.unwrap_or_default();
+        // Where listing takes long, at most half the time goes into it: what happens meanwhile is seen at once.
+        tokio::time::sleep((2 * looked).saturating_sub(began.elapsed()).min(MOST_PAUSE)).await;
     }
     events.abort();
     disks.abort();
@@ -78,7 +83,7 @@ async fn doubt(hive: &Hive) {
             (state.busy, state.status)
         };
         if !busy && status == Some(Status::Running) && !agent.link.status().connected {
-            actions::set_status(hive, &agent, Status::Pending).await;
+            actions::set_status(hive, &agent, Status::Pending);
         }
     }
 }
@@ -113,9 +118,9 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
         let facts = gather(hive, &agent, &containers, world.generation);
         keep_door(hive, &agent, &facts);
         match plan(&facts) {
-            Step::Rest(status) => actions::set_status(hive, &agent, status).await,
+            Step::Rest(status) => actions::set_status(hive, &agent, status),
             Step::Wait(status, left) => {
-                actions::set_status(hive, &agent, status).await;
+                actions::set_status(hive, &agent, status);
                 next = next.min(left);
             }
             Step::Forget => {
@@ -152,8 +157,8 @@ fn act(hive: &Arc<Hive>, agent: Arc<Agent>, step: Step, slots: &Arc<Semaphore>) 
     agent.state().busy = true;
     let (hive, slots) = (hive.clone(), slots.clone());
     tokio::spawn(async move {
-        if let Ok(_slot) = slots.acquire().await {
-            actions::carry_out(&hive, &agent, step).await;
+        if let Ok(slot) = slots.acquire().await {
+            actions::carry_out(&hive, &agent, step, slot).await;
         }
         {
             let mut state = agent.state();

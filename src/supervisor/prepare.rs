@@ -179,7 +179,7 @@ async fn image(
     let (progress, mut lines) = mpsc::channel::<String>(64);
     let key = format!("image {}", config.image);
     let work = async {
-        let base = hive.images.ensure(&config.image, &progress).await.map_err(|e| e.to_string())?;
+        let base = hive.images.ensure_recent(&config.image, &progress).await.map_err(|e| e.to_string())?;
         let mut requests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for prepared in skills.iter().filter(|s| matches!(s.trust, Trust::Trusted | Trust::Approved)) {
             for package in &prepared.skill.system_packages {
