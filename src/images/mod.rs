@@ -93,13 +93,7 @@ pub struct Images {
 impl Images {
     /// Asks nothing yet.
     pub fn new(engine: Arc<dyn Engine>, options: BuildOptions) -> Self {
-        Self {
-            engine,
-            options,
-            flights: Mutex::default(),
-            node: Mutex::default(),
-            recent: Mutex::default(),
-        }
+        Self { engine, options, flights: Mutex::default(), node: Mutex::default(), recent: Mutex::default() }
     }
 
     /// As [`Images::ensure`], but an answer of the last seconds is good enough: many agents of one image are

@@ -289,6 +289,7 @@ async fn finish(
         state.verified = Some((container.to_owned(), preparation.hash.clone()));
         state.container = Some(container.to_owned());
         state.retry_at = None;
+        state.inspected = None;
         if hello.landlock < 6 {
             tracing::debug!(agent = %agent.id, "no Landlock signal scope: secrets belong to the whole agent");
         }
@@ -308,9 +309,18 @@ async fn remove_drifted(hive: &Hive, agent: &Agent, container: &str, why: &str) 
 
 async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: SemaphorePermit<'_>) -> Result<(), Failure> {
     let Some(preparation) = agent.preparation() else { return Ok(()) };
-    let name = preparation.spec.name.clone();
     set_status(hive, agent, Status::Starting);
-    let there = hive.engine.inspect(&name).await?;
+    doors::open(hive, agent)?;
+    // The init dials again at its own pace: others need not wait for it.
+    drop(slot);
+    let mut status = agent.link.watch();
+    let connected = timeout(ADOPT_WAIT, status.wait_for(|s| s.connected)).await.is_ok();
+    // Proving the init took a look at the container already, unless none came.
+    let looked = agent.state().inspected.take();
+    let there = match looked {
+        Some(there) => there,
+        None => hive.engine.inspect(&preparation.spec.name).await?,
+    };
     let drift = spec::drift(&preparation.spec, &there);
     if !drift.is_empty() {
         return remove_drifted(hive, agent, &there.id, &drift.join("; ")).await;
@@ -320,16 +330,13 @@ async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: SemaphorePermit<'_>) 
         state.container = Some(there.id.clone());
         state.pid = there.state.pid;
         state.started_at = there.state.started_at.as_deref().and_then(|t| t.parse().ok());
-        state.away_since.get_or_insert_with(std::time::Instant::now);
+        if !connected {
+            state.away_since.get_or_insert_with(std::time::Instant::now);
+        }
     }
-    doors::open(hive, agent)?;
     if prepare::needs_network(&preparation.config) {
         ensure_network(hive).await?;
     }
-    // The init dials again at its own pace: others need not wait for it.
-    drop(slot);
-    let mut status = agent.link.watch();
-    let connected = timeout(ADOPT_WAIT, status.wait_for(|s| s.connected)).await.is_ok();
     if !connected {
         return Ok(());
     }

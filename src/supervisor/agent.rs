@@ -15,6 +15,7 @@ use super::{
 use crate::{
     app::hive::Hive,
     db::agents::{AgentRow, Desired},
+    engine::Inspected,
     ids::AgentId,
     init::link::Link,
     paths::AgentDir,
@@ -54,6 +55,8 @@ pub struct AgentState {
     pub container: Option<String>,
     /// Pid of the container's main process, once known.
     pub pid: i32,
+    /// What the engine told of its container when its init was proven; the adoption takes it.
+    pub inspected: Option<Inspected>,
     /// The container that was compared with its specification, and what was compared.
     pub verified: Option<(String, String)>,
     /// When the init was last seen to be away.
@@ -160,6 +163,7 @@ impl Agent {
         let mut state = self.state();
         state.container = None;
         state.pid = 0;
+        state.inspected = None;
         state.verified = None;
         state.away_since = None;
         state.started_at = None;
