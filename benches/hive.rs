@@ -56,7 +56,7 @@ async fn measure(load: Load) -> Result<()> {
 }
 
 async fn one_agent(load: Load, table: &mut Table) -> Result<()> {
-    let mut hive = Hive::new("b1-", 1, true)?;
+    let mut hive = Hive::new("b1-", 1)?;
     hive.up()?;
     let agent = Hive::agent(0);
     hive.until(&agent, "running").await?;
@@ -66,7 +66,7 @@ async fn one_agent(load: Load, table: &mut Table) -> Result<()> {
     starts(&hive, &agent, &peer, load, table).await?;
     processes(&hive, &agent, load, table).await?;
     let middle = load.agents / 4;
-    hive.configure(middle, true)?;
+    hive.configure(middle)?;
     hive.all_running(middle).await?;
     tokio::time::sleep(SETTLE).await;
     supervisor_memory(&hive, middle, table)
@@ -125,9 +125,9 @@ async fn processes(hive: &Hive, agent: &str, load: Load, table: &mut Table) -> R
 }
 
 async fn many_agents(load: Load, table: &mut Table) -> Result<()> {
-    let mut hive = Hive::new("b2-", load.agents / 2, true)?;
+    let mut hive = Hive::new("b2-", load.agents / 2)?;
     at_once(&mut hive, load, table).await?;
-    hive.configure(load.agents, true)?;
+    hive.configure(load.agents)?;
     hive.all_running(load.agents).await?;
     tokio::time::sleep(SETTLE).await;
     supervisor_memory(&hive, load.agents, table)?;

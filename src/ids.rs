@@ -1,9 +1,9 @@
 //! Names and references that people write: agents, hives, skills, secrets, `id@^1.2`.
 //!
 //! Each is parsed once, at the edge, into a type that cannot hold a wrong value. Nothing here
-//! looks anything up. Names are shared, not copied, when they are cloned: a resolution holds thousands.
+//! looks anything up.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr};
 
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ macro_rules! name_type {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(Arc<str>);
+        pub struct $name(String);
 
         impl $name {
             /// The name as written.
@@ -41,7 +41,7 @@ macro_rules! name_type {
             fn from_str(s: &str) -> Result<Self, InvalidName> {
                 let check: fn(&str) -> bool = $check;
                 if check(s) {
-                    Ok(Self(s.into()))
+                    Ok(Self(s.to_owned()))
                 } else {
                     Err(InvalidName(format!("{:?} is not a valid {}: {}", s, $what, $rule)))
                 }
@@ -57,7 +57,7 @@ macro_rules! name_type {
 
         impl From<$name> for String {
             fn from(n: $name) -> String {
-                n.0.as_ref().to_owned()
+                n.0
             }
         }
 

@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A hive; dropped, its supervisor ends and its containers go.
 pub struct Hive {
+    /// Holds the log, and the hive's own folder, whose changes the supervisor watches.
     folder: tempfile::TempDir,
     name: String,
     supervisor: Option<Child>,
@@ -30,14 +31,15 @@ impl Drop for Hive {
 }
 
 impl Hive {
-    /// Not started; with so many agents, which start with it when `autostart`.
-    pub fn new(name: &str, agents: usize, autostart: bool) -> Result<Self> {
+    /// Not started; with so many agents.
+    pub fn new(name: &str, agents: usize) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let socket = folder.path().join(".skep/skep.sock");
+        fs::create_dir(folder.path().join("hive"))?;
+        let socket = folder.path().join("hive/.skep/skep.sock");
         let client = reqwest::Client::builder().unix_socket(socket).timeout(PATIENCE).build()?;
         let name = format!("{name}{}", std::process::id());
         let hive = Self { folder, name, supervisor: None, client };
-        hive.configure(agents, autostart)?;
+        hive.configure(agents)?;
         Ok(hive)
     }
 
@@ -56,15 +58,15 @@ impl Hive {
     }
 
     /// Writes `skep.toml` anew; a running supervisor follows.
-    pub fn configure(&self, agents: usize, autostart: bool) -> Result<()> {
+    pub fn configure(&self, agents: usize) -> Result<()> {
         let mut text = format!(
-            "[hive]\nname = \"{}\"\n[api]\nlisten = \"none\"\n[defaults]\nmemory = \"64MiB\"\nautostart = {autostart}\n",
+            "[hive]\nname = \"{}\"\n[api]\nlisten = \"none\"\n[defaults]\nmemory = \"64MiB\"\n",
             self.name
         );
         for n in 0..agents {
             text += &format!("[agents.{}]\nskills = [\"basic-tools@1.0.0\"]\n", Self::agent(n));
         }
-        let path = self.folder.path().join("skep.toml");
+        let path = self.root().join("skep.toml");
         fs::write(path.with_extension("new"), text)?;
         Ok(fs::rename(path.with_extension("new"), path)?)
     }
@@ -74,7 +76,7 @@ impl Hive {
         let log = fs::File::options().create(true).append(true).open(self.log_path())?;
         let child = Command::new(env!("CARGO_BIN_EXE_skep"))
             .arg("--dir")
-            .arg(self.folder.path())
+            .arg(self.root())
             .arg("up")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -82,6 +84,10 @@ impl Hive {
             .spawn()?;
         self.supervisor = Some(child);
         Ok(())
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.folder.path().join("hive")
     }
 
     fn log_path(&self) -> std::path::PathBuf {

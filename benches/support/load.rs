@@ -11,7 +11,7 @@ pub struct Load {
     pub execs: usize,
     /// Restarts of the supervisor (`SKEP_BENCH_RESTARTS`).
     pub restarts: usize,
-    /// Seconds of doing nothing (`SKEP_BENCH_IDLE`).
+    /// Seconds of doing nothing (`SKEP_BENCH_IDLE`); enough for each of the supervisor's sweeps.
     pub idle: usize,
     /// Containers that start at a time in the peer's loop.
     pub at_once: usize,
@@ -27,8 +27,8 @@ impl Load {
             agents: number("SKEP_BENCH_AGENTS", 200).max(4),
             starts: number("SKEP_BENCH_STARTS", 20),
             execs: number("SKEP_BENCH_EXECS", 250),
-            restarts: number("SKEP_BENCH_RESTARTS", 5),
-            idle: number("SKEP_BENCH_IDLE", 20),
+            restarts: number("SKEP_BENCH_RESTARTS", 20),
+            idle: number("SKEP_BENCH_IDLE", 65),
             at_once: 2 * std::thread::available_parallelism().map_or(2, usize::from),
         }
     }

@@ -242,6 +242,7 @@ fn main_view(report: &MainReport) -> MainView {
         pid: None,
         restarts: report.restarts,
         exit_code: None,
+        oom: false,
         error: None,
     };
     match &report.state {
@@ -249,11 +250,13 @@ fn main_view(report: &MainReport) -> MainView {
         MainState::Backoff { last, error, .. } => {
             view.state = "backoff".into();
             view.exit_code = last.map(|e| e.code);
+            view.oom = last.is_some_and(|e| e.oom);
             view.error.clone_from(error);
         }
         MainState::Done { exit } => {
             view.state = "done".into();
             view.exit_code = Some(exit.code);
+            view.oom = exit.oom;
         }
     }
     view

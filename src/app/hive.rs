@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{types::AppError, world::World};
 use crate::{
     db::Db,
-    engine::Engine,
+    engine::{Engine, LABEL_ROOT, Listed},
     ids::{AgentId, HiveName},
     images::Images,
     init::door::Caller,
@@ -167,6 +167,13 @@ impl Hive {
         let hash = Sha256::digest(self.paths.root.as_os_str().as_encoded_bytes());
         let slot = u32::from_le_bytes([hash[0], hash[1], hash[2], 0]) % 1_000_000;
         FIRST_UID + slot * UIDS_PER_HIVE
+    }
+
+    /// Whether a container belongs to a hive of the same name in another folder, which still is one; that folder.
+    #[must_use]
+    pub fn stranger(&self, container: &Listed) -> Option<PathBuf> {
+        let root = PathBuf::from(container.labels.get(LABEL_ROOT)?);
+        (root != self.paths.root && HivePaths::new(root.clone()).state().exists()).then_some(root)
     }
 
     /// Says what long work is doing, under a key of its own; none ends it.

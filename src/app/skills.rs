@@ -1,5 +1,7 @@
 //! Skills: listing, and what references resolve to.
 
+use std::time::Duration;
+
 use super::{
     hive::Hive,
     types::{AppError, ChangeView, LockedView, ResolveView, SkillVersionView, SkillView, UpdateRequest},
@@ -15,6 +17,7 @@ use crate::{
         solve::{Request, Resolution, Update, solve},
     },
     skill::model::Skill,
+    supervisor::{agent::Agent, state::Wanted},
 };
 
 /// Which skills a listing has.
@@ -146,6 +149,7 @@ impl Hive {
         }
         if !request.dry_run {
             self.refresh(&scope).await;
+            self.settled().await;
         }
         let changes = lock::diff(&lock, &next).into_iter().map(|change| ChangeView {
             agent: change.agent.to_string(),
@@ -154,6 +158,21 @@ impl Hive {
             to: change.to.map(|v| v.to_string()),
         });
         Ok(changes.collect())
+    }
+
+    /// Waits until every agent was prepared from the present world, half a minute at most.
+    async fn settled(&self) {
+        let generation = self.world().generation;
+        let prepared = |agent: &Agent| {
+            let state = agent.state();
+            state.prepared_for >= generation && !state.busy || state.wanted != Some(Wanted::Running)
+        };
+        let wait = async {
+            while !self.all_agents().iter().all(|agent| prepared(agent)) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_default();
     }
 
     fn scope(&self, request: &UpdateRequest, world: &World) -> Result<UpdateScope, AppError> {

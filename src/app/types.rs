@@ -58,6 +58,9 @@ pub struct MainView {
     /// Exit code of its last end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// The kernel killed it for memory.
+    #[serde(default)]
+    pub oom: bool,
     /// Why it could not be started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

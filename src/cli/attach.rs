@@ -80,10 +80,15 @@ pub(super) async fn run(socket: Socket, request: &AttachRequest, input: Input) -
 }
 
 fn failed(request: &AttachRequest, reason: &str) -> Failure {
-    match request.command.first() {
+    let mut failure = match request.command.first() {
         Some(program) if !reason.contains(program.as_str()) => Failure::new(format!("{program}: {reason}")),
         _ => Failure::new(reason),
+    };
+    // As shells have it: not found, and found but not to be executed.
+    if reason.contains("could not execute") {
+        failure.code = if reason.contains("os error 2)") { 127 } else { 126 };
     }
+    failure
 }
 
 fn lost() -> Failure {

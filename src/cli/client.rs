@@ -1,7 +1,8 @@
 //! Talks HTTP to the supervisor, over the hive's socket or over TCP, like any other client.
 
 use std::{
-    path::PathBuf,
+    os::fd::IntoRawFd,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -66,6 +67,20 @@ struct Page<T> {
 pub trait Wire: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Wire for T {}
 
+/// Socket paths have 107 bytes at most: a longer one is reached through its folder's descriptor, which stays
+/// open as long as the process.
+fn short(path: &Path) -> PathBuf {
+    const LONGEST: usize = 100;
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    if path.as_os_str().len() <= LONGEST {
+        return path.to_owned();
+    }
+    match std::fs::File::open(folder) {
+        Ok(folder) => Path::new("/proc/self/fd").join(folder.into_raw_fd().to_string()).join(name),
+        Err(_) => path.to_owned(),
+    }
+}
+
 /// A WebSocket to the supervisor.
 pub type Socket = WebSocketStream<Box<dyn Wire>>;
 
@@ -75,7 +90,7 @@ impl Client {
     /// # Errors
     /// The client cannot be made.
     pub fn unix(hive: &HivePaths) -> Result<Self, Failure> {
-        let path = hive.socket();
+        let path = short(&hive.socket());
         let http = reqwest::Client::builder().unix_socket(path.clone()).connect_timeout(DIAL).build()?;
         let base = Url::parse("http://localhost/").map_err(|e| Failure::new(e.to_string()))?;
         Ok(Self { http, base, place: Place::Socket { path, hive: hive.clone() }, ui: None })

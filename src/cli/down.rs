@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     db::lock::{HiveLock, Holder},
-    engine::{Engine, EngineError, docker::DockerEngine},
+    engine::{Engine, EngineError, NetworkSpec, docker::DockerEngine, firewall},
     paths::HivePaths,
 };
 
@@ -139,6 +139,12 @@ async fn without_supervisor(context: &Context, hive: &HivePaths, args: &Args) ->
     });
     for end in futures_util::future::join_all(ends).await {
         context.ui.note(format!("removed the container {}", end?));
+    }
+    if let Ok(hive_name) = name.parse() {
+        let network = NetworkSpec::internet(&hive_name);
+        engine.remove_network(&network.name).await?;
+        // Without root there are no rules of ours.
+        firewall::remove(&hive_name, &network.bridge).await.unwrap_or_default();
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(super) fn about(context: &Context, hive: &HiveView) {
     if !hive.config_faults.is_empty() {
         context
             .ui
-            .warn("skep.toml has mistakes and the one before it is in force; `skep validate` shows them");
+            .warn(&format!("refused, so what was in force stays so: {}", hive.config_faults.join("; ")));
     }
     for warning in &hive.warnings {
         context.ui.warn(warning);
@@ -79,7 +79,8 @@ fn note(agent: &AgentView) -> String {
     if let Some(main) = agent.main.as_ref().filter(|main| main.state != "running") {
         let code = main.exit_code.map(|c| format!(", exit code {c}")).unwrap_or_default();
         let why = main.error.as_deref().map(|e| format!(": {e}")).unwrap_or_default();
-        notes.push(format!("main: {}{code}{why}", main.state));
+        let memory = if main.oom { ", out of memory" } else { "" };
+        notes.push(format!("main: {}{code}{memory}{why}", main.state));
     }
     // Those about missing secrets are told above.
     let told = |warning: &str| {

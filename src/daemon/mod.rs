@@ -81,6 +81,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (listen, written) = (loaded.config.api.listen, loaded.config.api.listen_written);
     let allowed_hosts = loaded.config.api.allowed_hosts.clone();
     let hive = build(paths, &env, loaded, callers).await?;
+    refuse_taken_name(&hive).await?;
     hive.refresh(&UpdateScope::default()).await;
 
     let served = CancellationToken::new();
@@ -162,6 +163,22 @@ async fn build(
         callers,
         paths,
     }))
+}
+
+/// Containers are named after their hive, so that two hives of one name would take each other's.
+async fn refuse_taken_name(hive: &Hive) -> anyhow::Result<()> {
+    // An engine that does not answer is waited for later; the driver leaves strangers alone.
+    let listing = hive.engine.list(hive.name.as_str()).await.unwrap_or_default();
+    if let Some(root) = listing.iter().find_map(|container| hive.stranger(container)) {
+        bail!(
+            "the hive {} in {} has containers on this engine already; give this one another `[hive] name` in \
+             skep.toml, or end that one with `skep --dir {} down`",
+            hive.name,
+            root.display(),
+            root.display()
+        );
+    }
+    Ok(())
 }
 
 async fn open_api(

@@ -23,6 +23,8 @@ pub mod firewall;
 
 /// Label with the hive's name: what `list` and `events` go by.
 pub const LABEL_HIVE: &str = "skep.hive";
+/// Label of every container: the folder of its hive.
+pub const LABEL_ROOT: &str = "skep.root";
 /// Label with the hash of the whole specification.
 pub const LABEL_SPEC: &str = "skep.spec";
 

@@ -18,7 +18,8 @@ use crate::{
     app::hive::Hive,
     config::units::format_size,
     db,
-    engine::{EngineError, Inspected, NetworkSpec, firewall},
+    engine::{EngineError, Inspected, LABEL_ROOT, NetworkSpec, firewall},
+    paths::HivePaths,
     sandbox::{
         spec,
         view::{self, ViewSkill},
@@ -253,7 +254,9 @@ async fn create(hive: &Hive, preparation: &Preparation) -> Result<String, Failur
         }
         Err(e) => return Err(e.into()),
     };
-    if there.spec.labels.get("skep.hive") != Some(&hive.name.to_string()) {
+    let root = there.spec.labels.get(LABEL_ROOT).map(std::path::PathBuf::from);
+    let elsewhere = root.filter(|r| *r != hive.paths.root && HivePaths::new(r.clone()).state().exists());
+    if elsewhere.is_some() || there.spec.labels.get("skep.hive") != Some(&hive.name.to_string()) {
         return Err(Failure::Other(format!(
             "a container named {} exists that is not of this hive; remove it or rename the hive",
             spec.name
@@ -272,6 +275,20 @@ async fn ensure_network(hive: &Hive) -> Result<(), Failure> {
         tracing::warn!("agents with network \"internet\" can reach services of this host: {e}");
     }
     Ok(())
+}
+
+/// Removes the network of agents that are gone, and its firewall rules.
+pub async fn remove_network(hive: &Hive) {
+    let network = NetworkSpec::internet(&hive.name);
+    if let Err(e) = hive.engine.remove_network(&network.name).await {
+        tracing::warn!("cannot remove the network {}: {e}", network.name);
+        return;
+    }
+    if hive.privileged
+        && let Err(e) = firewall::remove(&hive.name, &network.bridge).await
+    {
+        tracing::debug!("cannot remove firewall rules: {e}");
+    }
 }
 
 /// The init is connected: compares what it sees with what is wanted, and gives it its `main`.
@@ -296,6 +313,7 @@ async fn finish(
         state.container = Some(container.to_owned());
         state.limits = init_limits(state.pid);
         state.retry_at = None;
+        state.inspected = None;
         if hello.landlock < 6 {
             tracing::debug!(agent = %agent.id, "no Landlock signal scope: secrets belong to the whole agent");
         }
@@ -315,9 +333,18 @@ async fn remove_drifted(hive: &Hive, agent: &Agent, container: &str, why: &str) 
 
 async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: SemaphorePermit<'_>) -> Result<(), Failure> {
     let Some(preparation) = agent.preparation() else { return Ok(()) };
-    let name = preparation.spec.name.clone();
     set_status(hive, agent, Status::Starting);
-    let there = hive.engine.inspect(&name).await?;
+    doors::open(hive, agent)?;
+    // The init dials again at its own pace: others need not wait for it.
+    drop(slot);
+    let mut status = agent.link.watch();
+    let connected = timeout(ADOPT_WAIT, status.wait_for(|s| s.connected)).await.is_ok();
+    // Proving the init took a look at the container already, unless none came.
+    let looked = agent.state().inspected.take();
+    let there = match looked {
+        Some(there) => there,
+        None => hive.engine.inspect(&preparation.spec.name).await?,
+    };
     let drift = spec::drift(&preparation.spec, &there);
     if !drift.is_empty() {
         return remove_drifted(hive, agent, &there.id, &drift.join("; ")).await;
@@ -327,16 +354,13 @@ async fn adopt(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: SemaphorePermit<'_>) 
         state.container = Some(there.id.clone());
         state.pid = there.state.pid;
         state.started_at = there.state.started_at.as_deref().and_then(|t| t.parse().ok());
-        state.away_since.get_or_insert_with(std::time::Instant::now);
+        if !connected {
+            state.away_since.get_or_insert_with(std::time::Instant::now);
+        }
     }
-    doors::open(hive, agent)?;
     if prepare::needs_network(&preparation.config) {
         ensure_network(hive).await?;
     }
-    // The init dials again at its own pace: others need not wait for it.
-    drop(slot);
-    let mut status = agent.link.watch();
-    let connected = timeout(ADOPT_WAIT, status.wait_for(|s| s.connected)).await.is_ok();
     if !connected {
         return Ok(());
     }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     app::hive::Hive,
     db::agents::{AgentRow, Desired},
+    engine::Inspected,
     ids::AgentId,
     init::link::Link,
     paths::AgentDir,
@@ -60,6 +61,8 @@ pub struct AgentState {
     pub pid: i32,
     /// The init's limits as they were when it came up ([`init_limits`]).
     pub limits: Option<String>,
+    /// What the engine told of its container when its init was proven; the adoption takes it.
+    pub inspected: Option<Inspected>,
     /// The container that was compared with its specification, and what was compared.
     pub verified: Option<(String, String)>,
     /// When the init was last seen to be away.
@@ -190,6 +193,7 @@ impl Agent {
         state.container = None;
         state.pid = 0;
         state.limits = None;
+        state.inspected = None;
         state.verified = None;
         state.away_since = None;
         state.started_at = None;

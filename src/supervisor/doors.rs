@@ -130,7 +130,8 @@ async fn is_main_process(hive: &Hive, agent: &Agent, pid: i32) -> bool {
             Ok(inspected) if inspected.state.pid != 0 => {
                 let mut state = agent.state();
                 state.pid = inspected.state.pid;
-                state.container = Some(inspected.id);
+                state.container = Some(inspected.id.clone());
+                state.inspected = Some(inspected);
             }
             Ok(_) => tokio::time::sleep(PID_PAUSE).await,
             Err(e) => {

@@ -70,6 +70,9 @@ pub async fn run(hive: Arc<Hive>) {
         // Where listing takes long, at most half the time goes into it: what happens meanwhile is seen at once.
         tokio::time::sleep((2 * looked).saturating_sub(began.elapsed()).min(MOST_PAUSE)).await;
     }
+    if hive.stops_agents() {
+        actions::remove_network(&hive).await;
+    }
     events.abort();
     disks.abort();
     souls.abort();
@@ -100,7 +103,7 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
     let world = hive.world();
     let mut next = SWEEP;
     let mut by_agent: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
-    for container in listing {
+    for container in listing.iter().filter(|c| hive.stranger(c).is_none()) {
         let agent = container.labels.get("skep.agent").map_or("", String::as_str);
         by_agent.entry(agent).or_default().push(container);
     }

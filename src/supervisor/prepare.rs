@@ -16,7 +16,7 @@ use crate::{
     app::{hive::Hive, world::World},
     config::model::{Agent as AgentConfig, Network, Restart, Workspace},
     db,
-    engine::{ContainerSpec, NetworkSpec},
+    engine::{ContainerSpec, LABEL_ROOT, NetworkSpec},
     ids::{Digest, SkillId},
     registry::index::Trust,
     resolver::{node::check_node, solve::Resolution},
@@ -100,7 +100,7 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
             .map_err(|e| format!("cannot prepare its folders: {e}"))?
     };
     let network = NetworkSpec::internet(&hive.name);
-    let spec = spec::container_spec(&SpecInput {
+    let mut spec = spec::container_spec(&SpecInput {
         hive: &hive.name,
         agent: &config,
         paths: &paths,
@@ -111,6 +111,7 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
         ca_bundle: ca_bundle.as_deref(),
         internet: &network.name,
     });
+    spec.labels.insert(LABEL_ROOT.to_owned(), hive.paths.root.display().to_string());
     let granted = grant(&config, &skills, world);
     let secret_env = granted
         .granted

@@ -94,14 +94,16 @@ pub fn sync(
     Ok(())
 }
 
-/// What the agent sees; none when it is too large or no text, which is never taken over.
+/// What the agent sees; none when it is too large or no plain text, which is never taken over.
 fn read(copy: &mut fs::File) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     copy.take(MAX_SOUL + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_SOUL {
         return Ok(None);
     }
-    Ok(String::from_utf8(bytes).ok())
+    // Control characters would act on the terminal of whoever prints the operator's file.
+    let text = String::from_utf8(bytes).ok();
+    Ok(text.filter(|t| !t.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod door;
 mod engine;
 mod engine_faults;
 mod faults;
+mod front;
 mod gvisor;
 mod hive;
 mod hostile;

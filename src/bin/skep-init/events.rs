@@ -426,6 +426,10 @@ fn writer(fds: Vec<OwnedFd>, bounds: skep::wire::spool::Bounds) -> Result<Writer
 /// HOME and the folders in which agent CLIs look for skills; what is there already stays as it is.
 fn prepare_home() {
     let Some(home) = std::env::var_os("HOME").map(std::path::PathBuf::from) else { return };
+    if fs::symlink_metadata(&home).is_ok() && !home.is_dir() {
+        // A dangling link or a file would leave every program without a home.
+        fs::remove_file(&home).unwrap_or_default();
+    }
     for folder in SKILL_FOLDERS {
         let folder = home.join(folder);
         // A read-only or full workspace is the agent's to see when it writes there itself.
