@@ -47,7 +47,7 @@ pub(super) fn about(context: &Context, hive: &HiveView) {
     if !hive.config_faults.is_empty() {
         context
             .ui
-            .warn(&format!("refused, so what was in force stays so: {}", hive.config_faults.join("; ")));
+            .warn(format!("refused, so what was in force stays so: {}", hive.config_faults.join("; ")));
     }
     for warning in &hive.warnings {
         context.ui.warn(warning);
