@@ -45,9 +45,7 @@ pub(super) fn show(context: &Context, agents: &[AgentView]) -> Result<(), super:
 /// What the operator should know of the hive as a whole.
 pub(super) fn about(context: &Context, hive: &HiveView) {
     if !hive.config_faults.is_empty() {
-        context
-            .ui
-            .warn(format!("refused, so what was in force stays so: {}", hive.config_faults.join("; ")));
+        context.ui.warn(format!("refused, so what was in force stays so: {}", hive.config_faults.join("; ")));
     }
     for warning in &hive.warnings {
         context.ui.warn(warning);
