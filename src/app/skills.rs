@@ -147,17 +147,23 @@ impl Hive {
         if let Some((id, why)) = failed {
             return Err(AppError::Conflict(format!("agent {id} cannot be resolved: {why}")));
         }
+        let changes: Vec<ChangeView> = lock::diff(&lock, &next)
+            .into_iter()
+            .map(|change| ChangeView {
+                agent: change.agent.to_string(),
+                id: change.id.to_string(),
+                from: change.from.map(|v| v.to_string()),
+                to: change.to.map(|v| v.to_string()),
+            })
+            .collect();
         if !request.dry_run {
             self.refresh(&scope).await;
-            self.settled().await;
+            // The driver may still be at work on the world before.
+            if !changes.is_empty() {
+                self.settled().await;
+            }
         }
-        let changes = lock::diff(&lock, &next).into_iter().map(|change| ChangeView {
-            agent: change.agent.to_string(),
-            id: change.id.to_string(),
-            from: change.from.map(|v| v.to_string()),
-            to: change.to.map(|v| v.to_string()),
-        });
-        Ok(changes.collect())
+        Ok(changes)
     }
 
     /// Waits until every agent was prepared from the present world, half a minute at most.
