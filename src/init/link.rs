@@ -107,6 +107,8 @@ struct Waiter {
 struct Inner {
     sender: Option<mpsc::UnboundedSender<Outgoing>>,
     waiters: HashMap<ProcId, Waiter>,
+    /// Hash of the `main` that was sent over this link, until the init tells of it by itself.
+    main_sent: Option<Option<u64>>,
 }
 
 /// The link to one agent's init.
@@ -195,7 +197,16 @@ impl Link {
     /// # Errors
     /// `Down` when no init is connected.
     pub fn set_main(&self, main: Option<Main>, spool: Vec<OwnedFd>) -> Result<(), LinkError> {
-        self.send(ToInit::SetMain(main), spool)
+        let hash = main.as_ref().map(|m| m.hash);
+        self.send(ToInit::SetMain(main), spool)?;
+        self.lock().main_sent = Some(hash);
+        Ok(())
+    }
+
+    /// Hash of the `main` that the init has or was sent last; none: it has none.
+    pub fn main_hash(&self) -> Option<u64> {
+        let sent = self.lock().main_sent;
+        sent.unwrap_or_else(|| self.status.borrow().main.as_ref().map(|m| m.hash))
     }
 
     /// Takes over a connection from a caller that was proven to be the init, until it breaks.
@@ -232,6 +243,7 @@ impl Link {
         let mut ended = Vec::new();
         {
             let mut inner = self.lock();
+            inner.main_sent = None;
             inner.waiters.retain(|id, waiter| {
                 let Some(report) = hello.processes.iter().find(|p| p.id == *id) else {
                     // Asked for on this very link, or lost with an older container.
@@ -275,6 +287,7 @@ impl Link {
     pub fn container_gone(&self) {
         let mut inner = self.lock();
         inner.sender = None;
+        inner.main_sent = None;
         inner.waiters.clear();
         drop(inner);
         self.status.send_modify(|status| {

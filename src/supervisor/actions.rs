@@ -197,7 +197,7 @@ fn view_skills(preparation: &Preparation) -> Vec<ViewSkill<'_>> {
 
 /// Makes the init run the wanted `main`, unless it does already.
 fn set_main(agent: &Agent, preparation: &Preparation) -> Result<(), Failure> {
-    let running = agent.link.status().main.map(|m| m.hash);
+    let running = agent.link.main_hash();
     let wanted = preparation.main.as_ref().map(|m| m.hash);
     if running == wanted {
         return Ok(());
