@@ -406,3 +406,45 @@ async fn read_hello(fd: &AsyncFd<UnixStream>, reader: &mut FrameReader) -> io::R
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Environment, MAGIC, RestartPolicy, VERSION, spool::Bounds};
+
+    fn hello() -> FromInit {
+        let (key, mountinfo, processes) = (None, String::new(), Vec::new());
+        FromInit::Hello(Hello { version: VERSION, key, mountinfo, landlock: 0, processes, main: None })
+    }
+
+    #[tokio::test]
+    async fn a_main_counts_from_when_it_was_sent_so_that_it_is_never_sent_twice() {
+        let (init, supervisor) = UnixStream::pair().unwrap();
+        let mut writer = FrameWriter::default();
+        writer.push_raw(&MAGIC);
+        writer.push(&hello(), Vec::new()).unwrap();
+        assert!(writer.flush(&init).unwrap());
+        let link = Link::new(1);
+        let serving = link.clone();
+        let terms = Terms { key: [0; 16], known: false, stop_grace: Duration::ZERO };
+        let served = tokio::spawn(async move { serving.serve(supervisor, &terms).await });
+        link.watch().wait_for(|s| s.connected).await.unwrap();
+        assert_eq!(link.main_hash(), None);
+        let main = Main {
+            hash: 5,
+            argv: vec!["true".into()],
+            env: Environment::default(),
+            cwd: "/".into(),
+            restart: RestartPolicy::Always,
+            grace_ms: 0,
+            spool: Bounds { head: 0, tail: 0 },
+        };
+        link.set_main(Some(main), Vec::new()).unwrap();
+        assert_eq!(link.main_hash(), Some(5));
+        drop(init);
+        served.await.unwrap().unwrap_or_default();
+        assert!(matches!(link.set_main(None, Vec::new()), Err(LinkError::Down)));
+        link.container_gone();
+        assert_eq!(link.main_hash(), None);
+    }
+}
