@@ -70,6 +70,19 @@ mod tests {
     use crate::registry::safe_copy::{self, Origin, Policy};
 
     #[test]
+    fn the_registry_file_of_the_source_tree_lists_what_is_built_in() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry/skills.json");
+        let file = crate::registry::file::read(&path).unwrap().unwrap();
+        let listed: Vec<String> = file
+            .skills
+            .iter()
+            .flat_map(|skill| skill.versions.iter().map(move |v| format!("{}@{v}", skill.id)))
+            .collect();
+        let built_in: Vec<&str> = skills().iter().map(|skill| skill.folder).collect();
+        assert_eq!(listed, built_in);
+    }
+
+    #[test]
     fn a_built_in_skill_gives_the_digest_of_its_folder_in_the_source_tree() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
