@@ -111,8 +111,22 @@ install_packages() {
     hash -r
 }
 
+# A killed engine leaves its pid files. One whose pid is a zombie or another program's now would keep the
+# next engine from starting.
+clear_stale_pids() {
+    local name file pid
+    for name in dockerd:/var/run/docker.pid containerd:/var/run/docker/containerd/containerd.pid; do
+        file=${name#*:}
+        pid=$(as_root cat "$file" 2>/dev/null) || continue
+        if ! grep -qsx "${name%%:*}" "/proc/$pid/comm" || grep -qs '^State:.Z' "/proc/$pid/status"; then
+            as_root rm -f "$file"
+        fi
+    done
+}
+
 # Starts the engine by the means that this machine has; answers at once.
 start_engine() {
+    clear_stale_pids
     if [ -d /run/systemd/system ]; then
         say "starting the Docker engine (systemd)"
         as_root systemctl start docker.service </dev/null >&2 ||
