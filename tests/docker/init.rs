@@ -351,3 +351,20 @@ async fn an_init_that_lost_its_key_is_not_welcomed_again() {
         assert_eq!(link.status().connected, welcome, "{key:?} {served:?}");
     }
 }
+
+#[tokio::test]
+async fn the_end_of_a_tree_is_told_although_another_holds_its_output_open_and_floods_it() {
+    let bare = Bare::start().await;
+    let holder = bare
+        .spawn(&["python3", "-c", "import os,socket\ns=socket.socket(socket.AF_UNIX)\ns.bind('/tmp/s')\ns.listen()\nc,_=s.accept()\n_,f,_,_=socket.recv_fds(c,1,1)\nos.set_blocking(f[0],True)\nfor _ in range(4): os.fork()\nwhile True:\n  try: os.write(f[0],b'x'*65536)\n  except OSError: break"])
+        .await;
+    let (_files, fds) = segments(&bare, "flood");
+    let give = "import os,socket,time\ns=socket.socket(socket.AF_UNIX)\nwhile True:\n  try: s.connect('/tmp/s'); break\n  except OSError: time.sleep(0.05)\nsocket.send_fds(s,[b'x'],[1])\ntime.sleep(0.5)";
+    let mut request = bare.request(&["python3", "-c", give]);
+    request.io = Io::Capture { stdin: vec![], spool: Bounds { head: 1 << 16, tail: 1 << 16 } };
+    let giver = bare.link.start(request, fds).await.unwrap();
+    let ended = timeout(Duration::from_secs(10), giver.exit).await.expect("an exit").unwrap();
+    assert_eq!(ended.code, 0);
+    assert_eq!(bare.sh("echo alive").await.0, "alive\n");
+    bare.end(holder.id, Duration::ZERO);
+}

@@ -26,6 +26,11 @@ use crate::{
 /// A tree whose runner does not answer SIGKILL for so long is taken from it.
 const RUNNER_PATIENCE_MS: u64 = 5_000;
 
+/// Reads of one output before others have their turn.
+const ROUNDS: u32 = 16;
+/// Reads of one output once its tree is dead: four times the largest pipe (1 MiB).
+const LAST_ROUNDS: u32 = 64;
+
 /// Why a process did not start.
 pub struct StartError {
     /// In words.
@@ -284,14 +289,15 @@ impl Process {
         self.stdin = None;
     }
 
-    /// Reads a bounded amount from each output, or with `last` all that is there, and then closes them:
-    /// a descriptor that the tree handed to somebody else must not keep it open.
+    /// Reads a bounded amount from each output, or with `last` as much as a pipe can hold, and then closes
+    /// them: a tree may have handed its end to another, which must neither keep it open nor, by writing on
+    /// and on, hold up the init.
     fn drain(&mut self, buffer: &mut [u8], last: bool) {
         for (output, stream) in self.outputs.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
             let mut rounds = 0;
             while let Some(fd) = output {
                 rounds += 1;
-                if rounds > 16 && !last {
+                if rounds > if last { LAST_ROUNDS } else { ROUNDS } {
                     break;
                 }
                 let size = buffer.len().min(MAX_RECORD);
