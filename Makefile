@@ -55,13 +55,13 @@ down: ## stop the demo hive
 .PHONY: test
 test: images ## run every check and test, those on a real engine included
 	@cargo fmt --all --check
-	cargo clippy --all-targets --locked -- -D warnings
+	cargo clippy --all-targets --features failpoints --locked -- -D warnings
 	if cargo nextest --version >/dev/null 2>&1; then
-		cargo nextest run --locked
-		cargo test --doc --locked
+		cargo nextest run --features failpoints --locked
+		cargo test --doc --features failpoints --locked
 	else
 		echo 'cargo-nextest is not installed: using cargo test (get it with: cargo install cargo-nextest --locked)' >&2
-		RUST_TEST_THREADS="$${RUST_TEST_THREADS:-3}" cargo test --locked --no-fail-fast
+		RUST_TEST_THREADS="$${RUST_TEST_THREADS:-3}" cargo test --features failpoints --locked --no-fail-fast
 	fi
 
 .PHONY: bench

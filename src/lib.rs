@@ -6,7 +6,7 @@
 //!
 //! 1. `ids`, `error`, `paths`, [`wire`]: names, faults, places, and what both programs say to each other.
 //! 2. Pure: `skill`, `resolver`, `registry::index`, `sandbox::{spec, prompt}`, `supervisor::{state, plan}`,
-//!    `secrets::grants`, `config::model`. No runtime, no files, no clock: `now` is a parameter.
+//!    `secrets::grants`, `config::model`, `scheduler::{job, trigger, due}`, `runs::{state, result}`. No runtime, no files, no clock: `now` is a parameter.
 //! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `registry`, `sandbox`, `secrets`, `watcher`.
 //! 4. `app`, the use cases, and `supervisor`, the driver.
 //! 5. `api`, the HTTP edge.
@@ -50,7 +50,11 @@ pub mod registry;
 #[cfg(feature = "host")]
 pub mod resolver;
 #[cfg(feature = "host")]
+pub mod runs;
+#[cfg(feature = "host")]
 pub mod sandbox;
+#[cfg(feature = "host")]
+pub mod scheduler;
 #[cfg(feature = "host")]
 pub mod secrets;
 #[cfg(feature = "host")]

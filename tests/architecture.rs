@@ -28,6 +28,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("supervisor::state", 2),
     ("supervisor::plan", 2),
     ("secrets::grants", 2),
+    ("scheduler", 2),
+    ("runs", 2),
     // Adapters.
     ("config", 3),
     ("db", 3),

@@ -95,6 +95,7 @@ impl Partial {
             stop_grace: self.stop_grace.or(d.stop_grace).unwrap_or(Duration::from_secs(10)),
             runtime: self.runtime.or(d.runtime),
             autostart: self.autostart.or(d.autostart).unwrap_or(true),
+            jobs: Vec::new(),
         }
     }
 }

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentId, HiveName, SecretName, SkillRef};
+use crate::{
+    ids::{AgentId, HiveName, SecretName, SkillRef},
+    scheduler::job::JobSpec,
+};
 
 /// A whole hive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +28,8 @@ pub struct Config {
     pub registry: Registry,
     /// `[secrets] file`, relative to the hive.
     pub secrets_file: PathBuf,
+    /// `[runs]`.
+    pub runs: Runs,
     /// `[agents.*]`, each with `[defaults]` applied.
     pub agents: BTreeMap<AgentId, Agent>,
 }
@@ -124,6 +129,8 @@ pub struct Agent {
     pub runtime: Option<String>,
     /// Whether it starts with the hive.
     pub autostart: bool,
+    /// `[[agents.<id>.jobs]]`.
+    pub jobs: Vec<Job>,
 }
 
 /// `main_restart`.
@@ -158,4 +165,46 @@ pub enum Network {
     None,
     /// Outbound to anywhere but the host, link-local addresses and other agents.
     Internet,
+}
+
+/// A job of `[[agents.<id>.jobs]]`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Job {
+    /// Unique among the agent's jobs.
+    pub name: String,
+    /// `enabled = false` makes it disabled; it then enables itself once its tools exist (systems.md A12).
+    pub enabled: bool,
+    /// What it is; the hive's time zone is filled in.
+    pub spec: JobSpec,
+}
+
+/// `[runs]`: limits and retention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Runs {
+    /// Runs at the same time in the whole hive (`max_running`, 10).
+    pub max_running: u32,
+    /// Runs at the same time of one agent (`max_running_per_agent`, 4).
+    pub max_running_per_agent: u32,
+    /// Bytes of output kept of one run: beginning and end (`output`, 8 MiB).
+    pub output: u64,
+    /// How long output is kept (`keep_output`, 14 days).
+    pub keep_output: Duration,
+    /// Bytes of output kept in all; the oldest goes first (`keep_output_size`, 1 GiB).
+    pub keep_output_size: u64,
+    /// How long runs are kept in the history (`keep_history`, 90 days).
+    pub keep_history: Duration,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        const DAY: u64 = 86_400;
+        Self {
+            max_running: 10,
+            max_running_per_agent: 4,
+            output: 8 << 20,
+            keep_output: Duration::from_secs(14 * DAY),
+            keep_output_size: 1 << 30,
+            keep_history: Duration::from_secs(90 * DAY),
+        }
+    }
 }

@@ -10,7 +10,7 @@ use super::{
     agent::{self, Partial},
     check,
     keys::{self, Key},
-    model::{AgentSkills, Api, Config, Registry, SkillLimits},
+    model::{AgentSkills, Api, Config, Registry, Runs, SkillLimits},
     reader::{Field, Lines, Places, Reader, Table},
     values,
 };
@@ -92,6 +92,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, default_name: HiveName, whole: bool)
         api: api(r, &root),
         registry: registry(r, &root),
         secrets_file: PathBuf::from("secrets/env.json"),
+        runs: Runs::default(),
         agents: BTreeMap::new(),
     };
     let secrets = section(r, &root, "secrets", keys::SECRETS);

@@ -375,6 +375,7 @@ fn agent() -> Agent {
         stop_grace: Duration::from_secs(10),
         runtime: None,
         autostart: true,
+        jobs: Vec::new(),
     }
 }
 

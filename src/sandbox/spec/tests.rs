@@ -30,6 +30,7 @@ fn agent() -> Agent {
         stop_grace: Duration::from_millis(9_500),
         runtime: None,
         autostart: true,
+        jobs: Vec::new(),
     }
 }
 
