@@ -52,6 +52,8 @@ pub struct Hive {
     pub privileged: bool,
     /// Wakes the driver: something happened, look at everything.
     pub wake: Notify,
+    /// Wakes the driver of runs: a job, a run, a halt or an agent changed.
+    pub due: Notify,
     /// Cancelled when the supervisor ends.
     pub stopping: CancellationToken,
     /// Where doors hand their callers.
@@ -102,6 +104,7 @@ impl Hive {
             started_at: Timestamp::now(),
             privileged: rustix::process::geteuid().is_root(),
             wake: Notify::new(),
+            due: Notify::new(),
             stopping: CancellationToken::new(),
             callers: parts.callers,
             refreshing: tokio::sync::Mutex::new(()),

@@ -6,11 +6,13 @@ mod agents;
 pub mod doctor;
 mod exec;
 pub mod hive;
+pub mod job_types;
 mod logs;
 mod secrets;
 mod skills;
 mod sync;
 mod terminal;
+pub mod tools;
 pub mod types;
 pub mod world;
 
