@@ -36,6 +36,7 @@ impl Hive {
         let folder = tempfile::tempdir()?;
         fs::create_dir(folder.path().join("hive"))?;
         let socket = folder.path().join("hive/.skep/skep.sock");
+        skep::tls::install();
         let client = reqwest::Client::builder().unix_socket(socket).timeout(PATIENCE).build()?;
         let name = format!("{name}{}", std::process::id());
         let hive = Self { folder, name, supervisor: None, client };
