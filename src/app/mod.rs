@@ -3,14 +3,18 @@
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
 mod agents;
+mod clock;
 pub mod doctor;
 mod exec;
 pub mod hive;
+pub mod job_types;
 mod logs;
+pub mod runs;
 mod secrets;
 mod skills;
 mod sync;
 mod terminal;
+pub mod tools;
 pub mod types;
 pub mod world;
 
@@ -20,4 +24,5 @@ pub type Result<T> = std::result::Result<T, types::AppError>;
 pub use exec::{AttachInput, AttachOutput, Attached};
 pub use hive::Hive;
 pub use logs::{LogRequest, LogStream};
+pub use runs::RunOutputRequest;
 pub use skills::SkillFilter;

@@ -29,12 +29,56 @@ pub struct Event {
 /// # Errors
 /// The database fails.
 pub fn append(tx: &Transaction<'_>, now: Timestamp, name: &str, data: &Value) -> Result<i64, DbError> {
-    tx.prepare_cached("INSERT INTO event (at, name, data) VALUES (?1, ?2, ?3)")?.execute(params![
-        time(now),
-        name,
-        data.to_string()
-    ])?;
+    append_about(tx, now, name, data, None, 0)
+}
+
+/// As [`append`], about a job or one of its runs: the job is not triggered by it. `depth` counts the events and runs
+/// in a row that led to it.
+///
+/// # Errors
+/// The database fails.
+pub fn append_about(
+    tx: &Transaction<'_>,
+    now: Timestamp,
+    name: &str,
+    data: &Value,
+    job: Option<i64>,
+    depth: u32,
+) -> Result<i64, DbError> {
+    tx.prepare_cached("INSERT INTO event (at, name, data, job_id, depth) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![time(now), name, data.to_string(), job, depth])?;
     Ok(tx.last_insert_rowid())
+}
+
+/// What an event says to jobs that wait for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    /// Its id.
+    pub id: i64,
+    /// When it was raised.
+    pub at: Timestamp,
+    /// Its name.
+    pub name: String,
+    /// The job that it tells of.
+    pub job: Option<i64>,
+    /// Events and runs in a row that led to it.
+    pub depth: u32,
+}
+
+/// At most `limit` events after the one with id `after`, without their data.
+///
+/// # Errors
+/// The database fails.
+pub fn raised(conn: &Connection, after: i64, limit: usize) -> Result<Vec<Raised>, DbError> {
+    let mut query = conn
+        .prepare_cached("SELECT id, at, name, job_id, depth FROM event WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+    let mut rows = query.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let mut events = Vec::new();
+    while let Some(r) = rows.next()? {
+        let at = parse_time("event.at", &r.get::<_, String>(1)?)?;
+        events.push(Raised { id: r.get(0)?, at, name: r.get(2)?, job: r.get(3)?, depth: r.get(4)? });
+    }
+    Ok(events)
 }
 
 /// At most `limit` events after the one with id `after`, oldest first.

@@ -7,9 +7,12 @@
 pub mod agents;
 pub mod error;
 pub mod events;
+pub mod jobs;
 pub mod lock;
 pub mod meta;
+pub mod queue;
 mod reader;
+pub mod runs;
 mod schema;
 pub mod skills;
 mod writer;

@@ -67,8 +67,10 @@ CREATE UNIQUE INDEX run_claim ON run (job_id, scheduled_at, attempt) WHERE cause
 CREATE UNIQUE INDEX run_event ON run (job_id, event_id, attempt) WHERE cause = 'event';
 CREATE INDEX run_active ON run (status, due_at, id) WHERE status IN ('queued', 'running');
 CREATE INDEX run_active_job ON run (job_id, status) WHERE status IN ('queued', 'running');
-CREATE INDEX run_by_agent ON run (agent, status, id);
-CREATE INDEX run_by_job ON run (job_id, status, id);
+CREATE INDEX run_by_agent ON run (agent, id);
+CREATE INDEX run_by_agent_status ON run (agent, status, id);
+CREATE INDEX run_by_job ON run (job_id, id);
+CREATE INDEX run_by_job_status ON run (job_id, status, id);
 CREATE INDEX run_by_status ON run (status, id);
 CREATE INDEX run_finished ON run (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX run_output ON run (id) WHERE output_bytes IS NOT NULL;

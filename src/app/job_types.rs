@@ -1,0 +1,233 @@
+//! The shapes of jobs, runs and events at `/v1` (contract.md 5) and of `--json`. Times are RFC 3339 with offset.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::{
+    runs::state::{Cause, RunStatus},
+    scheduler::job::{Missed, Overlap, Tier},
+};
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    /// Never used twice.
+    pub id: i64,
+    /// Whose.
+    pub agent: String,
+    /// Unique among the agent's.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// `config` (`skep.toml`), `api`, or `agent` (it made the job itself).
+    pub origin: String,
+    /// Whether it fires by itself.
+    pub enabled: bool,
+    /// Why it is disabled; null while enabled.
+    pub disabled_reason: Option<String>,
+    /// Why an enabled job does not fire now, or never fires by itself: its agent is halted or stopped, it waits
+    /// after failures, it is manual; null when `next_fire_at` tells all.
+    pub waiting_reason: Option<String>,
+    /// `direct` or `agent`; derived from `tool`.
+    #[schema(value_type = String)]
+    pub tier: Tier,
+    /// When it fires.
+    pub trigger: TriggerView,
+    /// What the agent is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The tool of a direct-tier job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub args: Option<Map<String, Value>>,
+    /// Tools that an agent-tier run may call.
+    pub required_tools: Vec<String>,
+    /// Of the tools that it needs, those that do not exist now.
+    pub missing_tools: Vec<String>,
+    /// Tool calls that an agent-tier run may make.
+    pub max_steps: u32,
+    /// Time limit of a run, like `15m`.
+    pub timeout: String,
+    /// `skip`, `last` or `all`.
+    #[schema(value_type = String)]
+    pub missed: Missed,
+    /// Older missed fire times never run; null: any age.
+    pub missed_within: Option<String>,
+    /// `skip`, `queue`, `replace` or `allow`.
+    #[schema(value_type = String)]
+    pub overlap: Overlap,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Each fire time is put off by a stable part of this.
+    pub jitter: String,
+    /// Who is told of what.
+    pub notify: NotifyView,
+    /// The next fire time (with jitter), in the job's zone.
+    pub next_fire_at: Option<String>,
+    /// Its last run that was not skipped.
+    pub last_run: Option<LastRunView>,
+    /// Failures in a row.
+    pub consecutive_failures: u32,
+    /// Nothing starts before, after failures.
+    pub backoff_until: Option<String>,
+    /// When somebody was told of it last.
+    pub last_notified_at: Option<String>,
+    /// When it was made.
+    pub created_at: String,
+    /// When somebody changed it last.
+    pub updated_at: String,
+}
+
+/// When a job fires; which fields there are follows from `type`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TriggerView {
+    /// `cron`, `interval`, `one-shot`, `event` or `manual`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Cron expression.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// Interval, like `30m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
+    /// Time of a one-shot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Names of events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<Vec<String>>,
+    /// IANA time zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+}
+
+/// Who is told of a job's runs. Failures are always told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotifyView {
+    /// Also of success.
+    pub on_completion: bool,
+    /// Minutes between two notices at least; 0: as the hive says.
+    pub interval_minutes: u32,
+    /// Names of targets; null: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Vec<String>>,
+}
+
+/// How a job's last run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LastRunView {
+    /// Which.
+    pub id: i64,
+    /// When it started.
+    pub at: String,
+    /// How it ended.
+    pub status: RunStatus,
+    /// In a line.
+    pub summary: Option<String>,
+}
+
+/// A job that was made or changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobWritten {
+    /// As it is now.
+    #[serde(flatten)]
+    pub job: JobView,
+    /// What was changed on the way in, and what is probably not meant.
+    pub warnings: Vec<String>,
+    /// The next three fire times.
+    pub next_fires: Vec<String>,
+}
+
+/// Fire times to come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Preview {
+    /// In order, RFC 3339 with the offset of the zone.
+    pub fires: Vec<String>,
+    /// Whether the schedule is wildcard: then a clock change skips and repeats fire times (scheduling.md).
+    pub wildcard: bool,
+    /// Why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    /// Grows with every run of the hive.
+    pub id: i64,
+    /// Whose.
+    pub agent: String,
+    /// Its job; null once that was removed.
+    pub job: Option<i64>,
+    /// The job's name when it was claimed.
+    pub job_name: String,
+    /// `direct` or `agent`.
+    #[schema(value_type = String)]
+    pub tier: Tier,
+    /// What made it.
+    pub trigger: Cause,
+    /// Its fire time; else when it was asked for.
+    pub scheduled_at: String,
+    /// The wall-clock time that a clock change left out, when it was shifted by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shifted_by_dst: Option<String>,
+    /// When it started.
+    pub started_at: Option<String>,
+    /// When it was over.
+    pub finished_at: Option<String>,
+    /// Counts from 1.
+    pub attempt: u32,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`), or what a queued run waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Fire times that this skipped run stands for, when more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u32>,
+    /// The last of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_until: Option<String>,
+    /// Exit code, when it is known.
+    pub exit_code: Option<i32>,
+    /// What it answered: JSON, or its text.
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Value>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// In a line.
+    pub summary: Option<String>,
+    /// Tool calls that it made.
+    pub steps: u32,
+    /// Bytes of output that are kept; null: none.
+    pub output_bytes: Option<u64>,
+}
+
+/// What an event that somebody raised is now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventView {
+    /// Grows with every event of the hive.
+    pub id: i64,
+    /// When.
+    pub at: String,
+    /// Like `run:succeeded`.
+    pub name: String,
+    /// What happened.
+    #[schema(value_type = Object)]
+    pub data: Value,
+}
+
+/// What is halted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HaltView {
+    /// Since when the whole hive is; null: it is not.
+    pub hive: Option<String>,
+    /// Agents that are, and since when.
+    pub agents: std::collections::BTreeMap<String, String>,
+    /// Runs that still run.
+    pub running: usize,
+}

@@ -1,0 +1,151 @@
+//! The tools that an agent has by its skills' scripts, and which one a name means (systems.md D16).
+
+use std::collections::BTreeMap;
+
+use semver::Version;
+
+use super::{Result, hive::Hive, types::AppError};
+use crate::{
+    db,
+    ids::{AgentId, SkillId},
+};
+
+/// A script of a resolved skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Its skill.
+    pub skill: SkillId,
+    /// The skill's resolved version.
+    pub version: Version,
+    /// Its path in the skill's folder.
+    pub path: String,
+}
+
+impl Script {
+    /// The tool's name: the file's, without extension.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let file = self.file();
+        file.rsplit_once('.').map_or(file, |(stem, _)| stem)
+    }
+
+    fn file(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.name() == name || self.file() == name
+    }
+
+    /// Where it lies in the container: by its version, so that a run keeps what it began with.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("/skills/.v/{}@{}/{}", self.skill, self.version, self.path)
+    }
+}
+
+/// Which script a name means: `post-twitter`, `post-twitter.ts` or `<skill>/<tool>`.
+///
+/// # Errors
+/// No script has that name, or several have.
+pub fn find<'a>(scripts: &'a [Script], name: &str) -> std::result::Result<&'a Script, String> {
+    let full = name.split_once('/');
+    let meant: Vec<&Script> = scripts
+        .iter()
+        .filter(|script| match full {
+            Some((skill, tool)) => script.skill.as_str() == skill && script.is_called(tool),
+            None => script.is_called(name),
+        })
+        .collect();
+    match meant.as_slice() {
+        [one] => Ok(one),
+        [] => Err(unknown(scripts, name)),
+        many => {
+            let names: Vec<String> =
+                many.iter().map(|script| format!("{}/{}", script.skill, script.file())).collect();
+            Err(format!("{name:?} is a tool of several skills: say {}", names.join(" or ")))
+        }
+    }
+}
+
+fn unknown(scripts: &[Script], name: &str) -> String {
+    let nearest = scripts
+        .iter()
+        .map(|script| (strsim::damerau_levenshtein(script.name(), name), script.name()))
+        .filter(|(distance, _)| *distance <= 3)
+        .min();
+    let help = match nearest {
+        Some((_, near)) => format!("did you mean {near:?}?"),
+        None if scripts.is_empty() => "it has no tools: give it a skill with scripts".to_owned(),
+        None => {
+            let mut names: Vec<&str> = scripts.iter().map(Script::name).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.truncate(20);
+            format!("it has {}", names.join(", "))
+        }
+    };
+    format!("the agent has no tool {name:?}; {help}")
+}
+
+impl Hive {
+    /// The scripts of every skill that an agent resolved, by skill and path; none when it resolved nothing.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn scripts(&self, agent: &AgentId) -> Result<Vec<Script>> {
+        let world = self.world();
+        let Some(Ok(resolution)) = world.resolutions.get(agent) else { return Ok(Vec::new()) };
+        let wanted: BTreeMap<SkillId, Version> =
+            resolution.skills.iter().map(|(id, r)| (id.clone(), r.version.clone())).collect();
+        let read = self.db.read(move |conn| {
+            let mut scripts = Vec::new();
+            for (skill, version) in wanted {
+                let Some(manifest) = db::skills::manifest(conn, &skill, &version)? else { continue };
+                scripts.extend(manifest.scripts.into_iter().map(|path| Script {
+                    skill: skill.clone(),
+                    version: version.clone(),
+                    path,
+                }));
+            }
+            Ok(scripts)
+        });
+        read.await.map_err(|e: db::DbError| AppError::Internal(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(skill: &str, path: &str) -> Script {
+        Script { skill: skill.parse().unwrap(), version: Version::new(1, 0, 0), path: path.into() }
+    }
+
+    #[test]
+    fn a_tool_is_called_by_its_file_with_or_without_extension() {
+        let scripts = [script("social", "scripts/post-twitter.ts"), script("basic", "scripts/read.sh")];
+        assert_eq!(find(&scripts, "post-twitter").unwrap().skill.as_str(), "social");
+        assert_eq!(find(&scripts, "post-twitter.ts").unwrap(), &scripts[0]);
+        assert_eq!(find(&scripts, "basic/read").unwrap().place(), "/skills/.v/basic@1.0.0/scripts/read.sh");
+    }
+
+    #[test]
+    fn a_name_of_several_skills_is_refused_naming_each() {
+        let scripts = [script("a", "scripts/post.ts"), script("b", "scripts/post.py")];
+        assert_eq!(
+            find(&scripts, "post").unwrap_err(),
+            "\"post\" is a tool of several skills: say a/post.ts or b/post.py"
+        );
+        assert_eq!(find(&scripts, "b/post").unwrap().skill.as_str(), "b");
+        assert_eq!(find(&scripts, "post.ts").unwrap().skill.as_str(), "a");
+    }
+
+    #[test]
+    fn a_name_that_nothing_has_is_told_with_the_nearest() {
+        let scripts = [script("a", "scripts/post-twitter.ts")];
+        assert!(find(&scripts, "post-twiter").unwrap_err().ends_with("did you mean \"post-twitter\"?"));
+        assert!(find(&scripts, "x").unwrap_err().ends_with("it has post-twitter"));
+        assert!(find(&[], "x").unwrap_err().contains("it has no tools"));
+    }
+}

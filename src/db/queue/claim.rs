@@ -1,0 +1,366 @@
+//! From fire times, events and wishes to queued runs.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use serde_json::json;
+
+use super::{
+    super::{
+        error::DbError,
+        events::Raised,
+        jobs::{self, FIRED, JobRow},
+        runs::{self, RunRow},
+        time,
+    },
+    MAX_DEPTH, Tick, World, announce,
+};
+use crate::{
+    runs::state::{Cause, RunStatus, SkipReason},
+    scheduler::{
+        due::{self, Admission, DueJob, Plan, Skip},
+        job::TriggerSpec,
+    },
+};
+
+/// Jobs that are looked at in one tick, the most recently due first.
+const JOBS: usize = 2_000;
+/// Fire times that are decided in one tick.
+const FIRES: usize = 20_000;
+
+/// The agents whose jobs fire, as JSON for a query.
+pub(super) fn firing(world: &World<'_>) -> String {
+    let agents = world.agents.iter().filter(|(_, a)| a.alive_since.is_some()).map(|(id, _)| id.as_str());
+    json!(agents.collect::<Vec<_>>()).to_string()
+}
+
+/// Claims what is due; answers whether more is.
+pub(super) fn due(tx: &Transaction<'_>, world: &World<'_>, tick: &mut Tick) -> Result<bool, DbError> {
+    let mut query = tx.prepare_cached(
+        "SELECT id FROM job WHERE next_due_at <= ?1 AND agent IN (SELECT value FROM json_each(?2)) \
+         ORDER BY next_due_at DESC LIMIT ?3",
+    )?;
+    let limit = i64::try_from(JOBS).unwrap_or(i64::MAX);
+    let ids: Vec<i64> = query
+        .query_map(params![time(world.now), firing(world), limit], |r| r.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut decided = 0;
+    let full = ids.len() == JOBS;
+    for id in ids {
+        if decided >= FIRES {
+            return Ok(true);
+        }
+        let Some(job) = jobs::get(tx, id)? else { continue };
+        decided += decide(tx, world, &job, tick)?;
+    }
+    Ok(full || decided >= FIRES)
+}
+
+/// Decides about the fire times of one job; answers how many.
+fn decide(tx: &Transaction<'_>, world: &World<'_>, job: &JobRow, tick: &mut Tick) -> Result<usize, DbError> {
+    let alive_since = world.agents.get(&job.agent).and_then(|a| a.alive_since);
+    let (Some(alive_since), Some(next)) = (alive_since, job.next.clone()) else { return Ok(0) };
+    let trigger = match job.spec.trigger.compile() {
+        Ok(trigger) => trigger,
+        Err(e) => {
+            // A zone that a newer time zone database dropped, say.
+            disable(tx, world.now, job, &format!("its schedule is no longer possible: {e}"))?;
+            return Ok(1);
+        }
+    };
+    let (running, waiting) = active(tx, job.id)?;
+    let offset = due::jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter);
+    let due = DueJob {
+        spec: &job.spec,
+        trigger: &trigger,
+        anchor: job.anchor,
+        next,
+        offset,
+        backoff_until: job.backoff_until,
+        running,
+        waiting,
+    };
+    let plan = due::plan(&due, alive_since, world.now);
+    apply(tx, world, job, &plan, tick)?;
+    Ok(1 + plan.claims.len() + plan.skips.iter().map(|s| s.count).sum::<usize>())
+}
+
+fn apply(
+    tx: &Transaction<'_>,
+    world: &World<'_>,
+    job: &JobRow,
+    plan: &Plan,
+    tick: &mut Tick,
+) -> Result<(), DbError> {
+    if plan.replace {
+        replace(tx, world.now, job.id, tick)?;
+    }
+    for skip in &plan.skips {
+        record_skip(tx, world.now, job, skip, Cause::Schedule, None, 0)?;
+    }
+    for claim in &plan.claims {
+        let shifted = claim.shifted_from.map(|t| t.to_string());
+        let new = New { cause: claim.cause, at: claim.at, shifted, event: None, depth: 0 };
+        // A clock that went back meets fire times that were claimed already.
+        insert(tx, world.now, job, &new)?;
+    }
+    tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
+        .execute(params![job.id, time(plan.anchor)])?;
+    if plan.next.is_none() && matches!(job.spec.trigger, TriggerSpec::OneShot { .. }) {
+        let reason = if plan.claims.is_empty() { "its time passed without it" } else { FIRED };
+        return disable(tx, world.now, job, reason);
+    }
+    jobs::set_next(tx, job.id, &job.agent, &job.name, &job.spec, plan.next.as_ref())
+}
+
+/// Disables a job for a reason of our own.
+pub(super) fn disable(
+    tx: &Transaction<'_>,
+    now: Timestamp,
+    job: &JobRow,
+    reason: &str,
+) -> Result<(), DbError> {
+    tx.prepare_cached("UPDATE job SET enabled = 0, disabled_reason = ?2, auto_enable = 0 WHERE id = ?1")?
+        .execute(params![job.id, reason])?;
+    jobs::set_next(tx, job.id, &job.agent, &job.name, &job.spec, None)?;
+    jobs::announce(tx, now, "job:disabled", job.id, &job.agent, &job.name)
+}
+
+/// How many runs of a job run, and wait without making up for missed times.
+fn active(conn: &Connection, job: i64) -> Result<(u32, u32), DbError> {
+    let sql = "SELECT coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'queued' AND cause <> 'catch_up'), 0) \
+               FROM run WHERE job_id = ?1 AND status IN ('queued', 'running')";
+    Ok(conn.prepare_cached(sql)?.query_row([job], |r| Ok((r.get(0)?, r.get(1)?)))?)
+}
+
+/// Ends what runs and drops what waits, for a newer run of the job.
+fn replace(tx: &Transaction<'_>, now: Timestamp, job: i64, tick: &mut Tick) -> Result<(), DbError> {
+    for mut run in runs::rows(tx, "WHERE job_id = ?1 AND status IN ('queued', 'running')", [job])? {
+        if run.status == RunStatus::Running {
+            tx.prepare_cached("UPDATE run SET ending = 'replaced' WHERE id = ?1 AND ending IS NULL")?
+                .execute([run.id])?;
+            tick.end.push(run);
+            continue;
+        }
+        let error = "a newer run of its job took its place before it started";
+        tx.prepare_cached(
+            "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL WHERE id = ?1",
+        )?
+        .execute(params![run.id, time(now), error])?;
+        (run.status, run.error) = (RunStatus::Cancelled, Some(error.to_owned()));
+        announce(tx, now, &run, "run:cancelled")?;
+    }
+    Ok(())
+}
+
+/// A run to be.
+struct New {
+    cause: Cause,
+    at: Timestamp,
+    shifted: Option<String>,
+    event: Option<i64>,
+    depth: u32,
+}
+
+/// Queues a run; none when this fire time or event was claimed before.
+fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New) -> Result<Option<i64>, DbError> {
+    let spec = serde_json::to_string(&job.spec).map_err(|_| DbError::bad_value("job", "spec", &job.name))?;
+    let overlap = serde_json::to_value(job.spec.overlap).unwrap_or_default();
+    let inserted = tx
+        .prepare_cached(
+            "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, status, event_id, \
+             depth, spec, overlap, due_at, created_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?12) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            job.id,
+            job.agent.as_str(),
+            job.name,
+            job.spec.tier().as_str(),
+            new.cause.as_str(),
+            time(new.at),
+            new.shifted,
+            new.event,
+            new.depth,
+            spec,
+            overlap.as_str().unwrap_or("skip"),
+            time(now),
+        ])?;
+    Ok((inserted > 0).then(|| tx.last_insert_rowid()))
+}
+
+fn record_skip(
+    tx: &Transaction<'_>,
+    now: Timestamp,
+    job: &JobRow,
+    skip: &Skip,
+    cause: Cause,
+    event: Option<i64>,
+    depth: u32,
+) -> Result<(), DbError> {
+    let many = (skip.count > 1).then_some((skip.count, time(skip.until)));
+    let inserted = tx
+        .prepare_cached(
+            "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, status, reason, skipped, \
+             skipped_until, event_id, depth, due_at, created_at, finished_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'skipped', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12) \
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            job.id,
+            job.agent.as_str(),
+            job.name,
+            job.spec.tier().as_str(),
+            cause.as_str(),
+            time(skip.from),
+            skip.reason.as_str(),
+            many.as_ref().map(|(count, _)| i64::try_from(*count).unwrap_or(i64::MAX)),
+            many.map(|(_, until)| until),
+            event,
+            depth,
+            time(now),
+        ])?;
+    if inserted > 0
+        && let Some(run) = runs::get(tx, tx.last_insert_rowid())?
+    {
+        announce(tx, now, &run, "run:skipped")?;
+    }
+    Ok(())
+}
+
+/// Queues runs of the jobs that wait for these events.
+pub(super) fn triggered(
+    tx: &Transaction<'_>,
+    world: &World<'_>,
+    events: &[Raised],
+    tick: &mut Tick,
+) -> Result<(), DbError> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let waiting = event_jobs(tx)?;
+    for event in events {
+        for job in waiting.iter().filter(|job| wants(job, event)) {
+            trigger(tx, world, job, event, tick)?;
+        }
+    }
+    Ok(())
+}
+
+fn event_jobs(conn: &Connection) -> Result<Vec<JobRow>, DbError> {
+    let mut query = conn.prepare_cached("SELECT id FROM job WHERE trigger_type = 'event' AND enabled")?;
+    let ids: Vec<i64> = query.query_map([], |r| r.get(0))?.collect::<Result<_, _>>()?;
+    Ok(ids
+        .into_iter()
+        .map(|id| jobs::get(conn, id))
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+/// Whether any job waits for one of these events.
+///
+/// # Errors
+/// The database fails.
+pub fn any_wants(conn: &Connection, events: &[Raised]) -> Result<bool, DbError> {
+    Ok(!events.is_empty() && event_jobs(conn)?.iter().any(|job| events.iter().any(|event| wants(job, event))))
+}
+
+fn wants(job: &JobRow, event: &Raised) -> bool {
+    let TriggerSpec::Event { event: names } = &job.spec.trigger else { return false };
+    let named = names.iter().any(|name| match name.strip_suffix('*') {
+        Some(beginning) => event.name.starts_with(beginning),
+        None => *name == event.name,
+    });
+    // What was raised before the job was made, changed or enabled is its past.
+    named && event.job != Some(job.id) && event.depth < MAX_DEPTH && event.at >= job.updated_at
+}
+
+fn trigger(
+    tx: &Transaction<'_>,
+    world: &World<'_>,
+    job: &JobRow,
+    event: &Raised,
+    tick: &mut Tick,
+) -> Result<(), DbError> {
+    if !world.agents.contains_key(&job.agent) {
+        return Ok(());
+    }
+    let (running, waiting) = active(tx, job.id)?;
+    let skip = |reason| Skip { from: event.at, until: event.at, count: 1, reason };
+    let cause = Cause::Event;
+    if job.backoff_until.is_some_and(|until| event.at < until) {
+        return record_skip(
+            tx,
+            world.now,
+            job,
+            &skip(SkipReason::Backoff),
+            cause,
+            Some(event.id),
+            event.depth,
+        );
+    }
+    match due::overlap(job.spec.overlap, running, waiting) {
+        Admission::Refused => {
+            let skip = skip(SkipReason::Overlap);
+            return record_skip(tx, world.now, job, &skip, cause, Some(event.id), event.depth);
+        }
+        Admission::AfterEnding => replace(tx, world.now, job.id, tick)?,
+        Admission::Admitted => {}
+    }
+    let new = New { cause, at: event.at, shifted: None, event: Some(event.id), depth: event.depth };
+    insert(tx, world.now, job, &new).map(|_| ())
+}
+
+/// Why a job is not run on demand.
+#[derive(Debug, thiserror::Error)]
+pub enum ManualError {
+    /// There is none.
+    #[error("there is no job {0}")]
+    NoJob(i64),
+    /// A run of it is not over, and its policy does not let another one wait.
+    #[error("run {run} of job {job} is not over, and the job's overlap is {policy:?}")]
+    Overlap {
+        /// The job.
+        job: i64,
+        /// What is in the way.
+        run: i64,
+        /// `skip` or `queue`.
+        policy: String,
+    },
+    /// The database fails.
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+/// Queues a run because somebody asks, also of a disabled job; answers it.
+///
+/// # Errors
+/// There is no such job; its overlap policy refuses; the database fails.
+pub fn claim_manual(
+    tx: &Transaction<'_>,
+    id: i64,
+    now: Timestamp,
+    tick: &mut Tick,
+) -> Result<RunRow, ManualError> {
+    let job = jobs::get(tx, id)?.ok_or(ManualError::NoJob(id))?;
+    let (running, waiting) = active(tx, id)?;
+    match due::overlap(job.spec.overlap, running, waiting) {
+        Admission::Refused => {
+            let run: Option<i64> = tx
+                .prepare_cached(
+                    "SELECT id FROM run WHERE job_id = ?1 AND status IN ('queued', 'running') ORDER BY id LIMIT 1",
+                )
+                .and_then(|mut q| q.query_row([id], |r| r.get(0)).optional())
+                .map_err(DbError::from)?;
+            let policy = serde_json::to_value(job.spec.overlap).unwrap_or_default();
+            let policy = policy.as_str().unwrap_or_default().to_owned();
+            return Err(ManualError::Overlap { job: id, run: run.unwrap_or_default(), policy });
+        }
+        Admission::AfterEnding => replace(tx, now, id, tick)?,
+        Admission::Admitted => {}
+    }
+    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None, depth: 0 };
+    let run = insert(tx, now, &job, &new)?.map(|id| runs::get(tx, id)).transpose()?.flatten();
+    run.ok_or_else(|| DbError::bad_value("run", "job_id", &id.to_string()).into())
+}
