@@ -66,7 +66,7 @@ test: images ## run every check and test, those on a real engine included
 
 .PHONY: bench
 bench: images ## run the benchmark and print its table
-	@cargo bench --locked --bench resolve --bench hive
+	@cargo bench --locked --bench resolve --bench hive --bench jobs
 
 .PHONY: clean
 clean: ## remove what cargo built (images and hives stay)

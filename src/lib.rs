@@ -4,7 +4,7 @@
 //! The house from below; a module uses only what stands on its floor or lower (`tests/architecture.rs`
 //! reads the source and fails on a breach):
 //!
-//! 1. `ids`, `error`, `paths`, [`wire`]: names, faults, places, and what both programs say to each other.
+//! 1. `ids`, `error`, `fault`, `paths`, `tls`, [`wire`]: names, faults, places, and what both programs say to each other.
 //! 2. Pure: `skill`, `resolver`, `registry::index`, `sandbox::{spec, prompt}`, `supervisor::{state, plan}`,
 //!    `secrets::grants`, `config::model`, `scheduler::{job, trigger, due}`, `runs::{state, result}`. No runtime, no files, no clock: `now` is a parameter.
 //! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `registry`, `sandbox`, `secrets`, `watcher`.
@@ -38,6 +38,8 @@ pub mod engine;
 #[cfg(feature = "host")]
 pub mod error;
 #[cfg(feature = "host")]
+pub mod fault;
+#[cfg(feature = "host")]
 pub mod ids;
 #[cfg(feature = "host")]
 pub mod images;
@@ -61,6 +63,8 @@ pub mod secrets;
 pub mod skill;
 #[cfg(feature = "host")]
 pub mod supervisor;
+#[cfg(feature = "host")]
+pub mod tls;
 #[cfg(feature = "host")]
 pub mod watcher;
 pub mod wire;

@@ -147,6 +147,18 @@ impl AgentDir {
         self.root.join("etc/group")
     }
 
+    /// Kept output of a run: three segments of a spool.
+    #[must_use]
+    pub fn run(&self, run: i64) -> PathBuf {
+        self.runs().join(run.to_string())
+    }
+
+    /// Kept output of runs, a folder each.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
     /// Kept output of `main`: three segments of the spool.
     #[must_use]
     pub fn main_spool(&self) -> PathBuf {

@@ -10,6 +10,8 @@ use std::{
 const FLOORS: &[(&str, u32)] = &[
     ("ids", 1),
     ("error", 1),
+    ("fault", 1),
+    ("tls", 1),
     ("wire", 1),
     ("paths", 1),
     // Pure.

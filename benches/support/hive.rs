@@ -36,6 +36,7 @@ impl Hive {
         let folder = tempfile::tempdir()?;
         fs::create_dir(folder.path().join("hive"))?;
         let socket = folder.path().join("hive/.skep/skep.sock");
+        skep::tls::install();
         let client = reqwest::Client::builder().unix_socket(socket).timeout(PATIENCE).build()?;
         let name = format!("{name}{}", std::process::id());
         let hive = Self { folder, name, supervisor: None, client };
@@ -69,6 +70,31 @@ impl Hive {
         let path = self.root().join("skep.toml");
         fs::write(path.with_extension("new"), text)?;
         Ok(fs::rename(path.with_extension("new"), path)?)
+    }
+
+    /// A script of the skill `bench@1.0.0`.
+    pub fn script(&self, name: &str, text: &str) -> Result<()> {
+        let folder = self.root().join("skills/bench@1.0.0");
+        fs::create_dir_all(folder.join("scripts"))?;
+        let path = folder.join(format!("scripts/{name}.sh"));
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let scripts: Vec<String> = fs::read_dir(folder.join("scripts"))?
+            .map(|entry| Ok(format!("scripts/{}", entry?.file_name().to_string_lossy())))
+            .collect::<Result<_>>()?;
+        let manifest = json!({
+            "id": "bench", "name": "bench", "version": "1.0.0", "description": "Scripts to measure with",
+            "owner": "operator", "context": ["context.md"], "scripts": scripts,
+        });
+        fs::write(folder.join("context.md"), "Nothing to know.\n")?;
+        Ok(fs::write(folder.join("manifest.json"), manifest.to_string())?)
+    }
+
+    /// Adds sections to `skep.toml`, and gives the agents other skills.
+    pub fn extend(&self, sections: &str, skills: &str) -> Result<()> {
+        let path = self.root().join("skep.toml");
+        let text = fs::read_to_string(&path)?.replace("skills = [\"basic-tools@1.0.0\"]", skills);
+        Ok(fs::write(path, text + sections)?)
     }
 
     /// Starts the supervisor without waiting.
@@ -119,6 +145,18 @@ impl Hive {
             return None;
         }
         serde_json::from_slice(&answer.bytes().await.ok()?).ok()
+    }
+
+    /// What the supervisor answers.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        self.ask(path).await.ok_or_else(|| format!("GET {path} failed").into())
+    }
+
+    /// Many commands, eight at a time.
+    pub async fn post_all(&self, path: &str, bodies: Vec<Value>) -> Result<()> {
+        use futures_util::{StreamExt, TryStreamExt};
+        let sent = bodies.iter().map(|body| self.post(path, Some(body)));
+        futures_util::stream::iter(sent).buffer_unordered(8).try_for_each(|_| async { Ok(()) }).await
     }
 
     /// A command to the supervisor that must succeed.

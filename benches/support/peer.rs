@@ -32,6 +32,7 @@ impl Peer {
         config["Labels"] = json!({ "skep.bench": std::process::id().to_string() });
         let endpoint = std::env::var("DOCKER_HOST").unwrap_or_default();
         let socket = endpoint.strip_prefix("unix://").unwrap_or("/var/run/docker.sock").to_owned();
+        skep::tls::install();
         let client = reqwest::Client::builder().unix_socket(socket).build()?;
         Ok(Self { label, config, host: all[0]["HostConfig"].clone(), client })
     }

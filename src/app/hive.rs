@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{types::AppError, world::World};
+use super::{runs::RunDesk, types::AppError, world::World};
 use crate::{
     db::Db,
     engine::{Engine, LABEL_ROOT, Listed},
@@ -58,6 +58,8 @@ pub struct Hive {
     pub stopping: CancellationToken,
     /// Where doors hand their callers.
     pub callers: mpsc::Sender<Caller>,
+    /// What is known of runs beside their rows.
+    pub runs: RunDesk,
     /// One refresh at a time.
     pub refreshing: tokio::sync::Mutex<()>,
     stop_agents: Mutex<bool>,
@@ -107,6 +109,7 @@ impl Hive {
             due: Notify::new(),
             stopping: CancellationToken::new(),
             callers: parts.callers,
+            runs: RunDesk::default(),
             refreshing: tokio::sync::Mutex::new(()),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),
@@ -114,6 +117,12 @@ impl Hive {
             progress: Mutex::default(),
             engine_down: Mutex::default(),
         })
+    }
+
+    /// The time that jobs and runs go by.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        super::clock::now(&self.paths)
     }
 
     /// The world as it stands: configuration, registry, resolutions, secrets.

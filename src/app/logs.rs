@@ -75,7 +75,7 @@ impl Hive {
     }
 }
 
-struct Printer {
+pub(super) struct Printer {
     request: LogRequest,
     masks: [MaskStream; 2],
     masker: Masker,
@@ -85,7 +85,7 @@ struct Printer {
 }
 
 impl Printer {
-    fn new(request: LogRequest, masker: Masker) -> Self {
+    pub(super) fn new(request: LogRequest, masker: Masker) -> Self {
         let masks = [masker.stream(), masker.stream()];
         Self { request, masks, masker, position: None, at_line_start: true }
     }
@@ -127,27 +127,31 @@ impl Printer {
         let before = text.len();
         let next = self.drain(&files, from, &mut text);
         if text.len() == before {
-            // Nothing came since: what a mask held back can go.
-            for mask in 0..2 {
-                let held = self.masks[mask].flush();
-                self.print(&held, None, &mut text);
-            }
+            self.pause(&mut text);
         }
         self.position = Some((inode, next));
         text.into()
     }
 
-    fn end_of_spool(&mut self, text: &mut Vec<u8>) {
+    /// Nothing came since: what a mask held back can go.
+    pub(super) fn pause(&mut self, text: &mut Vec<u8>) {
+        for mask in 0..2 {
+            let held = self.masks[mask].flush();
+            self.print(&held, None, text);
+        }
+    }
+
+    pub(super) fn end_of_spool(&mut self, text: &mut Vec<u8>) {
         for mask in 0..2 {
             let rest = std::mem::replace(&mut self.masks[mask], self.masker.stream()).finish();
             self.print(&rest, None, text);
         }
     }
 
-    fn drain(&mut self, files: &[File; 3], mut at: u64, text: &mut Vec<u8>) -> u64 {
+    pub(super) fn drain(&mut self, files: &[File; 3], mut at: u64, text: &mut Vec<u8>) -> u64 {
         while let Ok(read) = spool::read(files, at, CHUNK) {
             if read.gap > 0 {
-                text.extend_from_slice(format!("\n[… {} bytes not kept …]\n", read.gap).as_bytes());
+                text.extend_from_slice(super::runs::gap_text(read.gap).as_bytes());
                 self.at_line_start = true;
             }
             for record in &read.records {

@@ -3,11 +3,13 @@
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
 mod agents;
+mod clock;
 pub mod doctor;
 mod exec;
 pub mod hive;
 pub mod job_types;
 mod logs;
+pub mod runs;
 mod secrets;
 mod skills;
 mod sync;
@@ -22,4 +24,5 @@ pub type Result<T> = std::result::Result<T, types::AppError>;
 pub use exec::{AttachInput, AttachOutput, Attached};
 pub use hive::Hive;
 pub use logs::{LogRequest, LogStream};
+pub use runs::RunOutputRequest;
 pub use skills::SkillFilter;

@@ -29,6 +29,8 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "NO_PROXY", doc: "hosts reached without it" },
     Variable { name: "PIP_INDEX_URL", doc: "package index that image builds use" },
     Variable { name: "NPM_CONFIG_REGISTRY", doc: "likewise, for npm" },
+    #[cfg(feature = "failpoints")]
+    Variable { name: "SKEP_KILL_AT", doc: "tests: where the supervisor kills itself, such as run.leased:3" },
     Variable { name: "TERM", doc: "type of the terminal, handed to `skep shell`" },
 ];
 
@@ -71,6 +73,9 @@ pub struct Env {
     pub no_color: bool,
     /// `TERM`.
     pub term: Option<String>,
+    /// `SKEP_KILL_AT`.
+    #[cfg(feature = "failpoints")]
+    pub kill_at: Option<String>,
     /// Those of [`FOR_BUILDS`] that are set.
     pub builds: BTreeMap<String, String>,
 }
@@ -92,6 +97,8 @@ impl Env {
             docker_host: lookup("DOCKER_HOST"),
             no_color: lookup("NO_COLOR").is_some(),
             term: lookup("TERM"),
+            #[cfg(feature = "failpoints")]
+            kill_at: lookup("SKEP_KILL_AT"),
             builds: FOR_BUILDS.iter().filter_map(|n| Some(((*n).to_owned(), lookup(n)?))).collect(),
         }
     }

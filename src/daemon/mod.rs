@@ -23,6 +23,7 @@ use crate::{
     app::{
         Hive,
         hive::Parts,
+        runs,
         world::{UpdateScope, World},
     },
     config::{self, ConfigError, Env},
@@ -68,6 +69,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let paths = HivePaths::new(root);
     let mut env = Env::read();
     env.log = env.log.or(options.log);
+    #[cfg(feature = "failpoints")]
+    crate::fault::arm(env.kill_at.as_deref().unwrap_or_default());
     let loaded = load_config(&paths)?;
     make_state_folder(&paths)?;
     log::start(&paths, &env, options.detached)?;
@@ -89,6 +92,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     open_api(&hive, listen, written, allowed_hosts, &served, &mut tasks).await?;
     tasks.spawn(answer_doors(hive.clone(), incoming, served.clone()));
     tasks.spawn(watch_files(hive.clone()));
+    tasks.spawn(runs::driver::run(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
     tracing::info!(hive = %hive.name, root = %hive.paths.root.display(), "the supervisor is up");
     driver::run(hive.clone()).await;

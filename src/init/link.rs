@@ -4,7 +4,7 @@
 //! It decides nothing: who may dial in is checked before `serve`.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{
@@ -99,6 +99,8 @@ type StartAnswer = Result<(i32, Vec<OwnedFd>), LinkError>;
 
 struct Waiter {
     bound: bool,
+    /// The link that it was asked for on.
+    generation: u64,
     started: Option<oneshot::Sender<StartAnswer>>,
     exit: Option<oneshot::Sender<Exit>>,
 }
@@ -109,6 +111,10 @@ struct Inner {
     waiters: HashMap<ProcId, Waiter>,
     /// Hash of the `main` that was sent over this link, until the init tells of it by itself.
     main_sent: Option<Option<u64>>,
+    /// Counts the links; set with the sender.
+    generation: u64,
+    /// Trees that the init keeps until they are forgotten, with their end once it is known.
+    kept: HashMap<ProcId, Option<Exit>>,
 }
 
 /// The link to one agent's init.
@@ -163,10 +169,17 @@ impl Link {
         let id = start.id;
         let (started, started_rx) = oneshot::channel();
         let (exit, exit_rx) = oneshot::channel();
-        let waiter = Waiter { bound: start.bound, started: Some(started), exit: Some(exit) };
-        self.lock().waiters.insert(id, waiter);
+        {
+            let mut inner = self.lock();
+            let generation = inner.generation;
+            let waiter = Waiter { bound: start.bound, generation, started: Some(started), exit: Some(exit) };
+            inner.waiters.insert(id, waiter);
+            if !start.bound {
+                inner.kept.insert(id, None);
+            }
+        }
         if let Err(e) = self.send(ToInit::Start(start), fds) {
-            self.lock().waiters.remove(&id);
+            self.drop_start(id);
             return Err(e);
         }
         match timeout(START_TIMEOUT, started_rx).await {
@@ -174,11 +187,44 @@ impl Link {
             Ok(Ok(Err(e))) => Err(e),
             Ok(Err(_)) => Err(LinkError::Lost),
             Err(_) => {
-                self.lock().waiters.remove(&id);
+                self.drop_start(id);
                 self.end(id, Duration::ZERO);
                 Err(LinkError::Silent)
             }
         }
+    }
+
+    fn drop_start(&self, id: ProcId) -> Option<Waiter> {
+        let mut inner = self.lock();
+        inner.kept.remove(&id);
+        inner.waiters.remove(&id)
+    }
+
+    /// Waits for a tree that an earlier link or supervisor started; none: this init does not know it, so it never
+    /// started. Ask only while the init is connected.
+    pub fn adopt(&self, id: ProcId) -> Option<oneshot::Receiver<Exit>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = self.lock();
+        match inner.kept.get(&id)? {
+            Some(exit) => sender.send(*exit).unwrap_or_default(),
+            None => {
+                let generation = inner.generation;
+                let waiter = Waiter { bound: false, generation, started: None, exit: Some(sender) };
+                inner.waiters.insert(id, waiter);
+            }
+        }
+        Some(receiver)
+    }
+
+    /// What the init keeps of trees that it was not told to forget.
+    pub fn kept(&self) -> Vec<ProcId> {
+        self.lock().kept.keys().copied().collect()
+    }
+
+    /// The end of a tree is recorded: the init may drop it.
+    pub fn forget(&self, id: ProcId) {
+        self.lock().kept.remove(&id);
+        self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
     }
 
     /// Signals the program's process group. Silent when it is gone.
@@ -231,7 +277,11 @@ impl Link {
         let (sender, receiver) = mpsc::unbounded_channel();
         let stop_grace_ms = u64::try_from(terms.stop_grace.as_millis()).unwrap_or(u64::MAX);
         sender.send((ToInit::Welcome { key: terms.key, stop_grace_ms }, Vec::new())).unwrap_or_default();
-        self.lock().sender = Some(sender.clone());
+        {
+            let mut inner = self.lock();
+            inner.sender = Some(sender.clone());
+            inner.generation += 1;
+        }
         self.take_over(&hello);
         let result = self.run(&fd, reader, receiver).await;
         self.connection_gone(&sender);
@@ -244,21 +294,31 @@ impl Link {
         {
             let mut inner = self.lock();
             inner.main_sent = None;
+            let current = inner.generation;
+            let mut asked_now = HashSet::new();
             inner.waiters.retain(|id, waiter| {
                 let Some(report) = hello.processes.iter().find(|p| p.id == *id) else {
-                    // Asked for on this very link, or lost with an older container.
-                    return waiter.started.is_some() && !waiter.bound;
+                    // What was asked for on an older link and is not there never started.
+                    if waiter.generation == current {
+                        asked_now.insert(*id);
+                    }
+                    return waiter.generation == current;
                 };
                 if let Some(started) = waiter.started.take() {
                     started.send(Ok((report.pid, Vec::new()))).unwrap_or_default();
                 }
                 if let (Some(exit), Some(sender)) = (report.exit, waiter.exit.take()) {
                     sender.send(exit).unwrap_or_default();
-                    ended.push(*id);
+                    if waiter.bound {
+                        ended.push(*id);
+                    }
                     return false;
                 }
                 true
             });
+            inner.kept.retain(|id, _| asked_now.contains(id));
+            let reported = hello.processes.iter().filter(|p| !ended.contains(&p.id)).map(|p| (p.id, p.exit));
+            inner.kept.extend(reported);
         }
         for id in ended {
             self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
@@ -289,6 +349,7 @@ impl Link {
         inner.sender = None;
         inner.main_sent = None;
         inner.waiters.clear();
+        inner.kept.clear();
         drop(inner);
         self.status.send_modify(|status| {
             *status = LinkStatus { generation: status.generation, ..Default::default() }
@@ -334,7 +395,7 @@ impl Link {
     }
 
     fn fail_start(&self, id: Option<ProcId>, error: LinkError) {
-        let waiter = id.and_then(|id| self.lock().waiters.remove(&id));
+        let waiter = id.and_then(|id| self.drop_start(id));
         if let Some(started) = waiter.and_then(|w| w.started) {
             started.send(Err(error)).unwrap_or_default();
         }
@@ -352,13 +413,7 @@ impl Link {
                 FromInit::Failed { id, stage, errno } => {
                     self.fail_start(Some(id), LinkError::Refused { stage, errno });
                 }
-                FromInit::Exited { id, exit } => {
-                    let waiter = self.lock().waiters.remove(&id);
-                    if let Some(sender) = waiter.and_then(|w| w.exit) {
-                        sender.send(exit).unwrap_or_default();
-                    }
-                    self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
-                }
+                FromInit::Exited { id, exit } => self.exited(id, exit),
                 FromInit::Main(report) => self.status.send_modify(|s| s.main = Some(report)),
                 FromInit::Output { id, end } => self.output(id, end),
                 FromInit::Hello(_) => {
@@ -368,6 +423,21 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    fn exited(&self, id: ProcId, exit: Exit) {
+        let (waiter, keep) = {
+            let mut inner = self.lock();
+            let waiter = inner.waiters.remove(&id);
+            let kept = inner.kept.get_mut(&id).map(|end| *end = Some(exit)).is_some();
+            (waiter, kept)
+        };
+        if let Some(sender) = waiter.and_then(|w| w.exit) {
+            sender.send(exit).unwrap_or_default();
+        }
+        if !keep {
+            self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
+        }
     }
 
     fn output(&self, id: ProcId, end: u64) {

@@ -102,6 +102,7 @@ pub fn set_status(hive: &Hive, agent: &Agent, status: Status) {
         }
         state.reason.clone()
     };
+    hive.due.notify_one();
     tracing::info!(agent = %agent.id, status = status.as_str(), reason, "agent");
     let data = json!({ "agent": agent.id, "status": status, "reason": reason });
     let name = format!("agent:{}", status.as_str());

@@ -57,6 +57,8 @@ pub struct AgentState {
     pub prepared_for: u64,
     /// Its container.
     pub container: Option<String>,
+    /// Whether the engine was asked for its container at all.
+    pub seen: bool,
     /// Pid of the container's main process, once known.
     pub pid: i32,
     /// The init's limits as they were when it came up ([`init_limits`]).

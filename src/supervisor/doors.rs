@@ -67,6 +67,7 @@ pub async fn serve_init(hive: Arc<Hive>, agent: AgentId, stream: UnixStream, pid
             tracing::error!(agent = %agent.id, error = %e, "cannot keep the key of its init");
         }
         hive.wake.notify_one();
+        hive.due.notify_one();
     }
     if let Ok(Err(e)) = served.await {
         tracing::debug!(agent = %agent.id, error = %e, "the link to the init broke");

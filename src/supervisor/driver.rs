@@ -178,6 +178,7 @@ fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -
     let name = container_name(&hive.name, agent.id.as_str());
     let own = containers.iter().find(|c| c.name == name);
     let mut state = agent.state();
+    state.seen = true;
     match own {
         Some(container) if state.container.as_ref() != Some(&container.id) => {
             state.container = Some(container.id.clone());

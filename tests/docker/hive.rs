@@ -48,6 +48,7 @@ impl TestHive {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().unwrap();
+        skep::tls::install();
         let client = reqwest::Client::builder()
             .unix_socket(dir.path().join(".skep/skep.sock"))
             .timeout(Duration::from_secs(120))

@@ -1,0 +1,167 @@
+//! From a run to the process that executes it (systems.md D13, and the agent tier of contract.md 1).
+
+use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+
+use serde_json::{Value, json};
+
+use crate::{
+    app::{hive::Hive, tools},
+    config::model::Runs,
+    db::runs::RunRow,
+    registry::index::Trust,
+    scheduler::job::{JobSpec, Tier},
+    supervisor::{
+        agent::Agent,
+        prepare::{Preparation, PreparedSkill},
+    },
+    wire::{Environment, Io, ProcId, Start, spool::Bounds},
+};
+
+/// Between SIGTERM and SIGKILL, at a timeout.
+pub(super) const GRACE_MS: u64 = 10_000;
+
+/// The process of a run.
+///
+/// # Errors
+/// Why there is none, for the operator.
+pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Result<Start, String> {
+    let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
+    let preparation = agent.preparation().ok_or("its agent is not prepared")?;
+    let (argv, stdin, trusted) = match spec.tier() {
+        Tier::Direct => script(hive, &preparation, spec)?,
+        Tier::Agent => command(&preparation, spec)?,
+    };
+    let timeout = spec.time_limit();
+    Ok(Start {
+        id,
+        argv,
+        env: environment(&preparation, run, spec, trusted),
+        cwd: "/workspace".to_owned(),
+        timeout_ms: Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+        grace_ms: GRACE_MS,
+        bound: false,
+        io: Io::Capture { stdin, spool: bounds(&hive.world().config.runs) },
+    })
+}
+
+/// The first quarter of what is kept comes from the beginning, the rest from the end.
+pub(super) fn bounds(limits: &Runs) -> Bounds {
+    let head = limits.output / 4;
+    Bounds { head, tail: limits.output - head }
+}
+
+/// A script of a resolved skill: its arguments as JSON, both as first argument and on standard input.
+fn script(
+    hive: &Hive,
+    preparation: &Arc<Preparation>,
+    spec: &JobSpec,
+) -> Result<(Vec<String>, Vec<u8>, bool), String> {
+    let name = spec.tool.as_deref().unwrap_or_default();
+    let scripts: Vec<tools::Script> = preparation.skills.iter().flat_map(scripts_of).collect();
+    let found = tools::find(&scripts, name)?;
+    let skill = preparation.skills.iter().find(|s| s.skill.id == found.skill);
+    let skill = skill.ok_or_else(|| format!("the agent has no skill {}", found.skill))?;
+    let args = Value::Object(spec.args.clone()).to_string();
+    let mut argv = interpreter(&hive.store.path(&skill.digest).join(&found.path), &found.path)?;
+    argv.push(found.place());
+    argv.push(args.clone());
+    Ok((argv, args.into_bytes(), matches!(skill.trust, Trust::Trusted | Trust::Approved)))
+}
+
+fn scripts_of(prepared: &PreparedSkill) -> Vec<tools::Script> {
+    let paths = prepared.skill.scripts.iter();
+    paths
+        .map(|path| tools::Script {
+            skill: prepared.skill.id.clone(),
+            version: prepared.version.clone(),
+            path: path.clone(),
+        })
+        .collect()
+}
+
+/// What stands before the script's path: nothing for an executable file, else by its first line or its extension.
+fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
+    let unreadable = |e: std::io::Error| format!("cannot read the script {name}: {e}");
+    let opened = std::fs::File::open(file).map_err(unreadable)?;
+    let executable = opened.metadata().map_err(unreadable)?.permissions().mode() & 0o111 != 0;
+    let mut head = Vec::new();
+    opened.take(256).read_to_end(&mut head).map_err(unreadable)?;
+    let line = head.strip_prefix(b"#!").map(|rest| rest.split(|b| *b == b'\n').next().unwrap_or_default());
+    if let Some(line) = line {
+        if executable {
+            return Ok(Vec::new());
+        }
+        let line = String::from_utf8_lossy(line);
+        // As the kernel reads it: the program, and the rest as one argument.
+        let (program, rest) = line.trim().split_once([' ', '\t']).unwrap_or((line.trim(), ""));
+        let words = [program, rest.trim()].into_iter().filter(|w| !w.is_empty()).map(str::to_owned);
+        return Ok(words.collect());
+    }
+    let program = match name.rsplit('.').next().unwrap_or_default() {
+        "sh" | "bash" => "bash",
+        "py" => "python3",
+        "js" | "mjs" | "cjs" | "ts" => "node",
+        _ if executable => return Ok(Vec::new()),
+        _ => {
+            return Err(format!(
+                "nobody knows how to run {name}: make it executable, begin it with `#!`, or name it .sh, .py, .js or .ts"
+            ));
+        }
+    };
+    Ok(vec![program.to_owned()])
+}
+
+/// The agent's own command: the instructions stand for `{instructions}`, else they come on standard input.
+fn command(preparation: &Preparation, spec: &JobSpec) -> Result<(Vec<String>, Vec<u8>, bool), String> {
+    const PLACE: &str = "{instructions}";
+    let id = &preparation.config.id;
+    let command = preparation.config.command.as_ref();
+    let command = command
+        .ok_or_else(|| format!("agent {id} has no `command` in skep.toml to run instructions with"))?;
+    let instructions = spec.instructions.as_deref().unwrap_or_default();
+    let argv = command.iter().map(|word| word.replace(PLACE, instructions)).collect();
+    let written = command.iter().any(|word| word.contains(PLACE));
+    let stdin = if written { Vec::new() } else { instructions.as_bytes().to_vec() };
+    Ok((argv, stdin, true))
+}
+
+/// What a run finds in its environment beside the container's. A script of a version that is not approved gets no
+/// secrets.
+fn environment(preparation: &Preparation, run: &RunRow, spec: &JobSpec, trusted: bool) -> Environment {
+    let mut env = if trusted { preparation.secret_env.clone() } else { Environment::default() };
+    env.0.push(("SKEP_RUN_ID".to_owned(), run.id.to_string()));
+    env.0.push(("SKEP_JOB".to_owned(), run.job_name.clone()));
+    if spec.tier() == Tier::Agent {
+        env.0.push(("SKEP_REQUIRED_TOOLS".to_owned(), json!(spec.required_tools).to_string()));
+        env.0.push(("SKEP_MAX_STEPS".to_owned(), spec.max_steps.to_string()));
+    }
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, text: &str, mode: u32) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        interpreter(&path, name)
+    }
+
+    #[test]
+    fn a_script_is_run_by_itself_by_its_first_line_or_by_its_extension() {
+        assert_eq!(file("a", "#!/bin/sh\n", 0o555).unwrap(), Vec::<String>::new());
+        assert_eq!(
+            file("a.py", "#!/usr/bin/env -S python3 -u\n", 0o444).unwrap(),
+            ["/usr/bin/env", "-S python3 -u"]
+        );
+        for (name, program) in [("a.sh", "bash"), ("a.py", "python3"), ("a.mjs", "node"), ("a.ts", "node")] {
+            assert_eq!(file(name, "x", 0o444).unwrap(), [program]);
+            assert_eq!(file(name, "x", 0o555).unwrap(), [program], "without `#!` a kernel cannot run it");
+        }
+        assert_eq!(file("a", "\x7fELF", 0o555).unwrap(), Vec::<String>::new());
+        assert!(file("a.txt", "x", 0o444).unwrap_err().contains("make it executable"));
+    }
+}

@@ -1,0 +1,199 @@
+//! One run from its lease to its recorded end.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    action,
+    lookup::{self, Found},
+    output::{self, Collected},
+    summary,
+};
+use crate::{
+    app::hive::Hive,
+    db::{self, DbError, queue::Finished, runs::RunRow},
+    init::link::LinkError,
+    kill_point,
+    runs::{
+        result::{self, Outcome},
+        state::RunStatus,
+    },
+    scheduler::job::Tier,
+    wire::Exit,
+};
+
+/// Between two attempts to record an end.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How a run came to its end.
+enum End {
+    Exit(Exit),
+    NeverStarted,
+    Refused(String),
+    Lost(String),
+}
+
+/// Takes care of a leased run: `fresh` ones are started, others were handed to an init before.
+pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: bool) {
+    let Some((_, process)) = run.process.clone() else { return };
+    if hive.runs.tended().insert(run.id, (run.agent.clone(), process)).is_some() {
+        return;
+    }
+    let hive = hive.clone();
+    tokio::spawn(async move {
+        let end = if fresh { launch(&hive, &run).await } else { found(lookup::look_into(&hive, &run).await) };
+        record(&hive, &run, end).await;
+        hive.runs.tended().remove(&run.id);
+        hive.due.notify_one();
+    });
+}
+
+/// Ends a running run's processes; its task records the end.
+pub(super) fn end(hive: &Hive, run: &RunRow) {
+    if let (Some((_, id)), Ok(agent)) = (&run.process, hive.find_agent(&run.agent)) {
+        agent.link.end(*id, Duration::from_millis(action::GRACE_MS));
+    }
+}
+
+fn found(found: Found) -> End {
+    match found {
+        Found::Ended(exit) => End::Exit(exit),
+        Found::NeverStarted => End::NeverStarted,
+        Found::Gone => End::Lost("its container went away under it, so its end is not known".to_owned()),
+    }
+}
+
+async fn launch(hive: &Arc<Hive>, run: &RunRow) -> End {
+    let (Ok(agent), Some((_, id))) = (hive.find_agent(&run.agent), run.process.as_ref()) else {
+        return End::NeverStarted;
+    };
+    let start = match action::start(hive, &agent, run, *id) {
+        Ok(start) => start,
+        Err(why) => return End::Refused(why),
+    };
+    let spool = match output::create(&agent.dir.run(run.id)) {
+        Ok(spool) => spool,
+        Err(e) => return End::Refused(format!("no file for its output: {e}")),
+    };
+    match agent.link.start(start, spool).await {
+        Ok(started) => {
+            kill_point!("run.started");
+            // Whoever asked for its end before it had begun found nothing to end.
+            if asked_to_end(hive, run.id).await {
+                end(hive, run);
+            }
+            match started.exit.await {
+                Ok(exit) => End::Exit(exit),
+                Err(_) => found(lookup::look_into(hive, run).await),
+            }
+        }
+        Err(LinkError::Down) => End::NeverStarted,
+        Err(LinkError::Lost) => found(lookup::look_into(hive, run).await),
+        Err(e @ LinkError::Silent) => End::Lost(e.to_string()),
+        Err(e @ (LinkError::Refused { .. } | LinkError::TooLarge(_))) => {
+            hive.wake.notify_one();
+            End::Refused(e.to_string())
+        }
+    }
+}
+
+async fn asked_to_end(hive: &Hive, id: i64) -> bool {
+    let read = hive.db.read(move |conn| db::runs::get(conn, id)).await;
+    read.ok().flatten().is_some_and(|run| run.ending.is_some())
+}
+
+/// Records the end until that succeeds: the init keeps it meanwhile.
+async fn record(hive: &Arc<Hive>, run: &RunRow, end: End) {
+    kill_point!("run.ended");
+    if matches!(end, End::NeverStarted | End::Refused(_)) {
+        forget_output(hive, run);
+    }
+    if matches!(end, End::NeverStarted) {
+        let (id, now) = (run.id, hive.now());
+        until_written(hive, move |tx| db::queue::requeue(tx, id, now).map(|_| ())).await;
+        return;
+    }
+    let (outcome, bytes) = outcome(hive, run, end).await;
+    let (id, now) = (run.id, hive.now());
+    let teller = hive.clone();
+    until_written(hive, move |tx| {
+        let tell = |tx: &db::Tx<'_>, run: &RunRow, job: &db::jobs::JobRow, disabled: bool| {
+            teller.tell(tx, run, job, disabled, now)
+        };
+        let finished = db::queue::finish(tx, id, &outcome, bytes, now, &tell)?;
+        if let Some(Finished { run, disabled, .. }) = finished {
+            let error = run.error.as_deref();
+            tracing::info!(run = run.id, job = run.job_name, agent = %run.agent, status = run.status.as_str(), error, disabled, "run");
+        }
+        Ok(())
+    })
+    .await;
+    kill_point!("run.recorded");
+    if let (Some((_, id)), Ok(agent)) = (&run.process, hive.find_agent(&run.agent)) {
+        agent.link.forget(*id);
+    }
+}
+
+async fn until_written(
+    hive: &Hive,
+    work: impl Fn(&db::Tx<'_>) -> Result<(), DbError> + Clone + Send + 'static,
+) {
+    loop {
+        let work = work.clone();
+        match hive.db.write(move |tx| work(tx)).await {
+            Ok(()) => return,
+            Err(e) => tracing::error!(error = %e, "cannot record the end of a run; trying again"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            () = hive.stopping.cancelled() => return,
+        }
+    }
+}
+
+/// Status, result and kept output of a run that came to this end.
+async fn outcome(hive: &Arc<Hive>, run: &RunRow, end: End) -> (Outcome, Option<u64>) {
+    let exit = match end {
+        End::Exit(exit) => Some(exit),
+        End::NeverStarted => None,
+        End::Refused(why) => return (Outcome::without_output(RunStatus::Failed, why), None),
+        End::Lost(why) => {
+            let bytes = collect(hive, run).await.map(|c| c.bytes);
+            return (Outcome::without_output(RunStatus::Lost, why), bytes);
+        }
+    };
+    let collected = collect(hive, run).await;
+    let bytes = collected.as_ref().map(|c| c.bytes);
+    let collected = collected.unwrap_or_default();
+    let (stdout, tail, stderr) = collected.texts();
+    let exit = exit.unwrap_or(Exit { code: 0, signal: None, timed_out: false, oom: false, lost: true });
+    let outcome = match run.tier {
+        Tier::Direct => result::direct(exit, &collected.said(&stdout, &stderr, None)),
+        Tier::Agent => {
+            let own = summary::read(hive, run);
+            let own = own.as_deref().map(|text| hive.world().masker.mask_str(text).into_owned());
+            result::agent(exit, &collected.said(&tail, &stderr, own.as_deref()))
+        }
+    };
+    (outcome, bytes)
+}
+
+/// Of a run that never began nothing is kept.
+fn forget_output(hive: &Hive, run: &RunRow) {
+    if let Err(e) = output::remove(&hive.paths.agent(&run.agent).run(run.id)) {
+        tracing::warn!(run = run.id, error = %e, "the file for its output cannot be removed");
+    }
+}
+
+async fn collect(hive: &Arc<Hive>, run: &RunRow) -> Option<Collected> {
+    let agent = hive.find_agent(&run.agent).ok()?;
+    let (folder, masker) = (agent.dir.run(run.id), hive.world().masker.clone());
+    let archived = tokio::task::spawn_blocking(move || output::archive(&folder, &masker)).await;
+    match archived {
+        Ok(Ok(collected)) => Some(collected),
+        Ok(Err(e)) => {
+            tracing::warn!(run = run.id, error = %e, "its output cannot be read");
+            None
+        }
+        Err(_) => None,
+    }
+}
