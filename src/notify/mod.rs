@@ -1,0 +1,11 @@
+//! Notices to people and programs outside: webhooks, Telegram, ntfy.
+//!
+//! What is to be told is written to the outbox in the transaction of what it tells of; the dispatcher delivers it, at
+//! least once, and in order for each target. Nothing here decides what deserves a notice, and nothing reaches an
+//! address of this machine or its network unless `[notify] allow` lists it.
+
+pub mod allow;
+pub mod message;
+pub mod throttle;
+
+pub use message::{Notice, NoticeKind};
