@@ -104,6 +104,9 @@ async fn asked_to_end(hive: &Hive, id: i64) -> bool {
 /// Records the end until that succeeds: the init keeps it meanwhile.
 async fn record(hive: &Arc<Hive>, run: &RunRow, end: End) {
     kill_point!("run.ended");
+    if matches!(end, End::NeverStarted | End::Refused(_)) {
+        forget_output(hive, run);
+    }
     if matches!(end, End::NeverStarted) {
         let (id, now) = (run.id, hive.now());
         until_written(hive, move |tx| db::queue::requeue(tx, id, now).map(|_| ())).await;
@@ -172,6 +175,13 @@ async fn outcome(hive: &Arc<Hive>, run: &RunRow, end: End) -> (Outcome, Option<u
         }
     };
     (outcome, bytes)
+}
+
+/// Of a run that never began nothing is kept.
+fn forget_output(hive: &Hive, run: &RunRow) {
+    if let Err(e) = output::remove(&hive.paths.agent(&run.agent).run(run.id)) {
+        tracing::warn!(run = run.id, error = %e, "the file for its output cannot be removed");
+    }
 }
 
 async fn collect(hive: &Arc<Hive>, run: &RunRow) -> Option<Collected> {
