@@ -10,6 +10,7 @@ pub mod env;
 pub mod keys;
 pub mod load;
 pub mod model;
+mod notify;
 mod parse;
 mod reader;
 pub mod render;

@@ -11,6 +11,7 @@ use super::{
     check,
     keys::{self, Key},
     model::{AgentSkills, Api, Config, Registry, Runs, SkillLimits},
+    notify,
     reader::{Field, Lines, Places, Reader, Table},
     values,
 };
@@ -93,6 +94,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, default_name: HiveName, whole: bool)
         registry: registry(r, &root),
         secrets_file: PathBuf::from("secrets/env.json"),
         runs: Runs::default(),
+        notify: notify::read(r, &root),
         agents: BTreeMap::new(),
     };
     let secrets = section(r, &root, "secrets", keys::SECRETS);

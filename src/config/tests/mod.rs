@@ -1,6 +1,7 @@
 //! Behaviour of `skep.toml` as its writers meet it: what is accepted, and how mistakes are told.
 
 mod accepted;
+mod notify;
 mod refused;
 mod shown;
 

@@ -1,6 +1,6 @@
 //! Each mistake by itself: its message and its remedy.
 
-use super::{super::keys, only, warnings};
+use super::{super::keys, faults, only, warnings};
 
 #[test]
 fn a_wrong_type_is_told_for_every_known_key() {
@@ -8,8 +8,10 @@ fn a_wrong_type_is_told_for_every_known_key() {
         for key in *section {
             let header = header.replace("<id>", "a");
             let text = format!("{header}\n{} = 1979-05-27\n", key.name);
-            let (line, column, message, help) = only(&text);
-            assert_eq!((line, column), (2, key.name.len() + 4), "{text}");
+            let told: Vec<_> = faults(&text).into_iter().filter(|f| f.line == Some(2)).collect();
+            assert_eq!(told.len(), 1, "{text}: {told:?}");
+            assert_eq!(told[0].column, Some(key.name.len() + 4), "{text}");
+            let (message, help) = (&told[0].message, told[0].help.clone().unwrap_or_default());
             assert!(message.contains(key.name) && message.ends_with("not a date or time"), "{message}");
             assert!(!help.is_empty());
         }

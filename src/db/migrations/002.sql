@@ -93,7 +93,8 @@ CREATE TABLE notification (
     delivered_at TEXT,
     error        TEXT                        -- of the last attempt
 ) STRICT;
-CREATE INDEX notification_due ON notification (next_at) WHERE next_at IS NOT NULL;
+-- The oldest that is not over, of each target.
+CREATE INDEX notification_head ON notification (target, id) WHERE next_at IS NOT NULL;
 
 -- How many events and runs in a row led to an event: what triggers itself is stopped by it.
 ALTER TABLE event ADD COLUMN depth INTEGER NOT NULL DEFAULT 0;
