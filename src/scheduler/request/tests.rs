@@ -9,6 +9,7 @@ mod annabelle;
 mod contract;
 mod previews;
 mod properties;
+mod seed;
 mod updates;
 
 /// 2026-02-14, noon in New York.
