@@ -3,6 +3,7 @@
 //!
 //! Results go to standard output, everything else to standard error. Nothing here ends the process.
 
+mod ask;
 mod attach;
 pub mod client;
 mod doctor;
