@@ -12,6 +12,7 @@ mod exec;
 pub mod failure;
 mod hive;
 mod init;
+mod job;
 mod lifecycle;
 mod logs;
 mod mounted;
@@ -19,6 +20,7 @@ mod offline;
 mod prompt;
 mod ps;
 mod resolve;
+mod run;
 mod secret;
 mod skill;
 mod terminal;
@@ -26,6 +28,7 @@ pub mod ui;
 mod up;
 mod update;
 mod validate;
+mod when;
 
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
@@ -96,6 +99,12 @@ enum Command {
     /// List, show and check skills
     #[command(subcommand)]
     Skill(skill::Command),
+    /// Make, list, run and pause jobs: what agents do by themselves, and when
+    #[command(subcommand)]
+    Job(job::Command),
+    /// List, show and cancel the runs of jobs, and print what they wrote
+    #[command(subcommand)]
+    Run(run::Command),
     /// List, set and remove secrets
     #[command(subcommand)]
     Secret(secret::Command),
@@ -172,6 +181,8 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Resolve(args) => resolve::run(context, &args).await,
         Command::Update(args) => update::run(context, &args).await,
         Command::Skill(command) => skill::run(context, &command).await,
+        Command::Job(command) => job::run(context, &command).await,
+        Command::Run(command) => run::run(context, &command).await,
         Command::Secret(command) => secret::run(context, &command).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Completions { shell } => completions(shell),

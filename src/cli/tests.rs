@@ -35,6 +35,8 @@ fn the_help_lists_what_there_is() {
       resolve      Show which skill versions agents get, and why
       update       Take newer skill versions within what skep.toml allows, and rewrite skep.lock
       skill        List, show and check skills
+      job          Make, list, run and pause jobs: what agents do by themselves, and when
+      run          List, show and cancel the runs of jobs, and print what they wrote
       secret       List, set and remove secrets
       doctor       Look for what is missing, wrong or unsafe on this machine
       completions  Print a script that completes skep's commands in a shell
