@@ -8,8 +8,10 @@ mod attach;
 pub mod client;
 mod doctor;
 mod down;
+mod events;
 mod exec;
 pub mod failure;
+mod halt;
 mod hive;
 mod init;
 mod job;
@@ -105,6 +107,13 @@ enum Command {
     /// List, show and cancel the runs of jobs, and print what they wrote
     #[command(subcommand)]
     Run(run::Command),
+    /// Keep new runs from starting, those of one agent or all
+    Halt(halt::HaltArgs),
+    /// Let runs start again
+    Resume(halt::ResumeArgs),
+    /// Show what happened in the hive, and what happens; raise events
+    #[command(after_help = events::EXAMPLES)]
+    Events(events::Args),
     /// List, set and remove secrets
     #[command(subcommand)]
     Secret(secret::Command),
@@ -183,6 +192,9 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Skill(command) => skill::run(context, &command).await,
         Command::Job(command) => job::run(context, &command).await,
         Command::Run(command) => run::run(context, &command).await,
+        Command::Halt(args) => halt::halt(context, &args).await,
+        Command::Resume(args) => halt::resume(context, &args).await,
+        Command::Events(args) => events::run(context, &args).await,
         Command::Secret(command) => secret::run(context, &command).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Completions { shell } => completions(shell),

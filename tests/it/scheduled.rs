@@ -1,4 +1,9 @@
-//! Jobs and runs over connections that break, and what no real supervisor is needed for.
+//! Jobs, runs and events over connections that break, and what no real supervisor is needed for.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
 
 use insta::assert_snapshot;
 
@@ -126,4 +131,60 @@ fn cancelling_waits_until_the_run_is_over() {
     assert!(again.code == 1 && again.err.contains("run 13 is over: it was cancelled"), "{}", again.err);
     let name = hive.run(&["run", "cancel", "post"]);
     assert!(name.code == 2 && name.err.contains("by its number"), "{}", name.err);
+}
+
+#[test]
+fn a_halt_says_what_goes_on_and_a_resume_what_is_halted_still() {
+    let hive = Hive::new();
+    let server = Server::start(&hive);
+    let (halt, resume) = (hive.run(&["halt", "helper"]), hive.run(&["resume"]));
+    assert!(halt.out.contains("agent helper is halted"), "{}", halt.out);
+    assert!(resume.err.contains("lift it with `skep resume helper`"), "{}", resume.err);
+    assert_eq!(server.asked(), [r#"halt {"agent":"helper"}"#, r#"halt {"agent":null}"#]);
+}
+
+#[test]
+fn the_last_events_are_lines() {
+    let hive = Hive::new();
+    let _server = Server::start(&hive);
+    let ran = hive.run(&["events", "-n", "2", "--json"]);
+    let ids: Vec<i64> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ids, [2, 3], "{}", ran.err);
+}
+
+#[test]
+fn events_are_followed_across_connections_without_gap_or_repeat() {
+    let hive = Hive::new();
+    let server = Server::start(&hive);
+    let mut child = hive.skep(&["events", "-f", "-n", "1"]).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().take(7);
+    let ids: Vec<String> =
+        lines.map(|line| line.unwrap().split_whitespace().next().unwrap().to_owned()).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ids, ["3", "4", "5", "6", "7", "8", "9"]);
+    assert_eq!(
+        server.asked(),
+        [
+            "events application/json after none",
+            "events text/event-stream after 3",
+            "events text/event-stream after 5",
+            "events text/event-stream after 7"
+        ]
+    );
+}
+
+#[test]
+fn without_a_supervisor_the_remedy_is_named() {
+    let hive = Hive::new();
+    for args in [&["job", "list"][..], &["run", "list"], &["halt"], &["events", "-f"], &["job", "next", "x"]]
+    {
+        let ran = hive.run(args);
+        assert_eq!(ran.code, 1, "{args:?}");
+        assert!(ran.err.contains("start it with `skep up -d`"), "{args:?}: {}", ran.err);
+    }
 }
