@@ -15,8 +15,11 @@ const FLOORS: &[(&str, u32)] = &[
     ("wire", 1),
     ("paths", 1),
     // Pure.
+    ("config::jobs", 2),
+    ("config::keys", 2),
     ("config::model", 2),
     ("config::parse", 2),
+    ("config::runs", 2),
     ("config::units", 2),
     ("skill", 2),
     ("registry::index", 2),

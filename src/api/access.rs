@@ -30,7 +30,11 @@ const AGENT_READS: &[&str] = &[
     "/v1/agents/{agent}",
     "/v1/agents/{agent}/prompt",
     "/v1/agents/{agent}/logs",
+    "/v1/runs/{id}/tools",
 ];
+
+/// What an agent may do beside reading. Whose the thing is, the use case decides.
+const AGENT_DOES: &[(Method, &str)] = &[(Method::POST, "/v1/runs/{id}/tools/{tool}")];
 
 impl Access {
     /// Whether the caller may use a route.
@@ -44,6 +48,9 @@ impl Access {
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
         if reads && route.is_some_and(|r| AGENT_READS.contains(&r)) {
+            return Ok(());
+        }
+        if AGENT_DOES.iter().any(|(m, r)| m == method && Some(*r) == route) {
             return Ok(());
         }
         Err(Problem::forbidden(format!("agent {caller} may not do this; it is the operator's")))

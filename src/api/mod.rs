@@ -14,6 +14,7 @@ mod metrics;
 mod observe;
 mod page;
 mod problem;
+mod run_tools;
 mod secrets;
 mod serve;
 mod skills;
@@ -77,6 +78,8 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(skills::show))
         .routes(routes!(skills::resolve))
         .routes(routes!(skills::update))
+        .routes(routes!(run_tools::list))
+        .routes(routes!(run_tools::call))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::set, secrets::remove))
         .routes(routes!(hive::show))

@@ -31,6 +31,17 @@ fn a_hive_without_a_name_is_called_after_its_folder() {
 }
 
 #[test]
+fn a_hive_without_a_time_zone_is_in_one_that_is_known() {
+    let job = "[[agents.a.jobs]]\nname = 'x'\nschedule = '@daily'\ntool = 't'";
+    let config = load(hive(&[("skep.toml", job)]).path()).unwrap().config;
+    assert_eq!((config.timezone, rules::zone(&config.zone)), (None, Ok(config.zone.clone())));
+    assert_eq!(config.agents["a"].jobs[0].spec.trigger.zone(), Some(config.zone.as_str()));
+    let text = format!("hive.timezone = 'Asia/Tokyo'\n{job}");
+    let config = load(hive(&[("skep.toml", &text)]).path()).unwrap().config;
+    assert_eq!(config.zone, "Asia/Tokyo");
+}
+
+#[test]
 fn no_configuration_says_how_to_begin() {
     let dir = hive(&[]);
     let told = load(dir.path()).unwrap_err().to_string();

@@ -7,6 +7,7 @@ mod agent;
 mod check;
 pub mod diff;
 pub mod env;
+mod jobs;
 pub mod keys;
 pub mod load;
 pub mod model;
@@ -14,6 +15,7 @@ mod notify;
 mod parse;
 mod reader;
 pub mod render;
+mod runs;
 pub mod units;
 mod values;
 

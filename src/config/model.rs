@@ -20,6 +20,8 @@ pub struct Config {
     pub name: HiveName,
     /// `[hive] timezone`, an IANA name; none: the system's.
     pub timezone: Option<String>,
+    /// The zone that holds for jobs that name none: `timezone`, else the system's, else UTC (systems.md A26).
+    pub zone: String,
     /// `[hive] default_agent`.
     pub default_agent: Option<AgentId>,
     /// `[hive] ca_bundle`: PEM file given to image builds and containers; absolute or relative to the hive.

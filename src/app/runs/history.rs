@@ -76,8 +76,7 @@ impl Hive {
     /// The zone that times are shown in where nothing else says.
     #[must_use]
     pub fn zone(&self) -> TimeZone {
-        let configured = self.world().config.timezone.clone();
-        configured.and_then(|name| TimeZone::get(&name).ok()).unwrap_or_else(TimeZone::system)
+        TimeZone::get(&self.world().config.zone).unwrap_or(TimeZone::UTC)
     }
 
     /// Runs, newest first, older than `before`, at most `limit`.
@@ -124,9 +123,9 @@ impl Hive {
         Some("a slot, or the end of another run of its job".to_owned())
     }
 
-    async fn run_row(&self, id: i64) -> Result<RunRow> {
+    pub(super) async fn run_row(&self, caller: Option<&AgentId>, id: i64) -> Result<RunRow> {
         let row = self.db.read(move |conn| db::runs::get(conn, id)).await?;
-        row.ok_or_else(|| no_run(id))
+        row.filter(|run| caller.is_none_or(|caller| run.agent == *caller)).ok_or_else(|| no_run(id))
     }
 
     /// One run.
@@ -134,7 +133,7 @@ impl Hive {
     /// # Errors
     /// There is none.
     pub async fn run(&self, id: i64) -> Result<RunView> {
-        let row = self.run_row(id).await?;
+        let row = self.run_row(None, id).await?;
         Ok(self.run_view(&row, &self.zone()))
     }
 
@@ -143,7 +142,7 @@ impl Hive {
     /// # Errors
     /// There is no such run, or nothing of its output is kept any more.
     pub async fn run_output(&self, id: i64, request: RunOutputRequest) -> Result<mpsc::Receiver<Bytes>> {
-        let run = self.run_row(id).await?;
+        let run = self.run_row(None, id).await?;
         let folder = self.paths.agent(&run.agent).run(id);
         if run.status.is_over() && run.output_bytes.is_none() && run.started_at.is_some() {
             return Err(AppError::NotFound(format!("the output of run {id} is no longer kept")));
