@@ -262,17 +262,7 @@ fn network(r: &mut Reader, f: &Field<'_, '_>) -> Option<Network> {
 }
 
 fn stop_grace(r: &mut Reader, f: &Field<'_, '_>) -> Option<Duration> {
-    let written = match f.value.get_ref() {
-        DeValue::String(_) => r.string(f)?,
-        DeValue::Integer(n) => {
-            return r.wrong_type(
-                f,
-                "a duration",
-                &format!("write the unit: \"{}s\"", n.as_str().trim_start_matches('-')),
-            );
-        }
-        _ => return r.wrong_type(f, "a duration", "write it with its unit: \"10s\""),
-    };
+    let written = r.timed(f)?;
     let read =
         parse_duration(written).map_err(|help| (format!("{} is not a duration: {written:?}", f.path), help));
     let grace = r.accept(f, read)?;

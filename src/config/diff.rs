@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::model::Config;
+use super::model::{Agent, Config};
 use crate::ids::AgentId;
 
 /// The difference between two valid configurations.
@@ -15,8 +15,10 @@ pub struct Changes {
     pub added: BTreeSet<AgentId>,
     /// Agents that are gone.
     pub removed: BTreeSet<AgentId>,
-    /// Agents in both whose keys, after defaults, or whose CA bundle differ.
+    /// Agents in both whose keys, after defaults and without jobs, or whose CA bundle differ.
     pub changed: BTreeSet<AgentId>,
+    /// Agents in both whose jobs differ: nothing is restarted for them.
+    pub jobs: BTreeSet<AgentId>,
     /// Keys of the hive whose change takes effect at once.
     pub live: Vec<&'static str>,
     /// Keys of the hive whose change waits until the supervisor is restarted.
@@ -38,15 +40,17 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
     let without = |a: &Config, b: &Config| -> BTreeSet<AgentId> {
         a.agents.keys().filter(|id| !b.agents.contains_key(*id)).cloned().collect()
     };
-    let differs =
-        |id: &&AgentId| old.agents.get(*id).is_some_and(|was| all_changed || *was != new.agents[*id]);
+    let pairs = || new.agents.iter().filter_map(|(id, is)| Some((id, old.agents.get(id)?, is)));
+    let without_jobs = |agent: &Agent| Agent { jobs: Vec::new(), ..agent.clone() };
+    let differs = |was: &Agent, is: &Agent| all_changed || without_jobs(was) != without_jobs(is);
     let listed = |keys: &[(&'static str, bool)]| {
         keys.iter().filter(|(_, differ)| *differ).map(|(key, _)| *key).collect()
     };
     Changes {
         added: without(new, old),
         removed: without(old, new),
-        changed: new.agents.keys().filter(differs).cloned().collect(),
+        changed: pairs().filter(|(_, was, is)| differs(was, is)).map(|(id, ..)| id.clone()).collect(),
+        jobs: pairs().filter(|(_, was, is)| was.jobs != is.jobs).map(|(id, ..)| id.clone()).collect(),
         live: listed(&[
             ("hive.timezone", old.timezone != new.timezone),
             ("hive.default_agent", old.default_agent != new.default_agent),
@@ -56,6 +60,8 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ("registry.agent_skills", old.registry.agent_skills != new.registry.agent_skills),
             ("registry.limits", old.registry.limits != new.registry.limits),
             ("secrets.file", old.secrets_file != new.secrets_file),
+            ("notify", old.notify != new.notify),
+            ("runs", old.runs != new.runs),
         ]),
         restart: listed(&[
             ("hive.name", old.name != new.name),
@@ -102,15 +108,39 @@ mod tests {
     }
 
     #[test]
+    fn changed_jobs_restart_no_agent() {
+        let old = config("[agents.a]\n[agents.b]");
+        let job = "[[agents.b.jobs]]\nname = 'x'\nevery = '1h'\ntool = 't'";
+        let new = config(&format!("[runs]\nmax_running = 3\n[agents.a]\n[agents.b]\n{job}"));
+        let changes = changed(&old, &new);
+        assert_eq!(names(&changes.jobs), ["b"]);
+        assert_eq!(changes.live, ["runs"]);
+        assert!(changes.changed.is_empty() && changes.restart.is_empty());
+        let same = config(&format!("{job}\nenabled = true\n[runs]\nmax_running = 3\n[agents.a]"));
+        assert!(changed(&new, &same).is_empty());
+    }
+
+    #[test]
+    fn a_changed_zone_changes_the_jobs_that_name_none() {
+        let jobs = "[[agents.a.jobs]]\nname = 'x'\nschedule = '0 9 * * *'\ntool = 't'\n\
+            [[agents.b.jobs]]\nname = 'x'\nschedule = '0 9 * * *'\ntool = 't'\ntimezone = 'Asia/Tokyo'";
+        let new = config(&format!("hive.timezone = 'Europe/Berlin'\n{jobs}"));
+        let changes = changed(&config(jobs), &new);
+        assert_eq!((names(&changes.jobs), &changes.live[..]), (vec!["a"], &["hive.timezone"][..]));
+        assert!(changes.changed.is_empty());
+    }
+
+    #[test]
     fn the_name_and_the_address_wait_for_a_restart() {
         let old = config("[agents.a]");
         let new = config(
             "[hive]\nname = 'x'\ntimezone = 'UTC'\ndefault_agent = 'a'\nca_bundle = 'ca.pem'\n[api]\nlisten = 'none'\nallowed_hosts = []\n\
-             [registry]\nsources = []\nagent_skills = 'auto'\nlimits.files = 3\n[secrets]\nfile = 's.json'\n[agents.a]",
+             [registry]\nsources = []\nagent_skills = 'auto'\nlimits.files = 3\n[secrets]\nfile = 's.json'\n\
+             [notify]\ninterval_minutes = 1\n[agents.a]",
         );
         let changes = changed(&old, &new);
         assert_eq!(changes.restart, ["hive.name", "api.listen"]);
-        assert_eq!(changes.live.len(), 8);
+        assert_eq!(changes.live.len(), 9);
         assert_eq!(names(&changes.changed), ["a"], "all agents carry the CA bundle");
     }
 }

@@ -21,7 +21,7 @@ const fn key(name: &'static str, form: &'static str, default: &'static str, doc:
     Key { name, form, default, doc }
 }
 
-/// The top level of the file. The last six are known but have no effect yet.
+/// The top level of the file; [`NOT_YET`] names those that have no effect yet.
 pub const ROOT: &[Key] = &[
     key("hive", "table", "", "the hive itself"),
     key("api", "table", "", "where the HTTP API listens"),
@@ -30,14 +30,14 @@ pub const ROOT: &[Key] = &[
     key("defaults", "table", "", "values for all agents: any agent key but skills and jobs"),
     key("agents", "table", "", "the agents, one table each"),
     key("runs", "table", "", "limits and retention of runs"),
-    key("notify", "table", "", "targets of notifications"),
+    key("notify", "table", "", "who is told of runs"),
     key("tools", "table", "", "defaults and hidden parameters of tools"),
     key("preflight", "array of tables", "", "checks before a run"),
     key("model", "table", "", "the model endpoint"),
 ];
 
 /// Sections that are accepted, with a warning, and do nothing in this version.
-pub const NOT_YET: &[&str] = &["runs", "notify", "tools", "preflight", "model"];
+pub const NOT_YET: &[&str] = &["tools", "preflight", "model"];
 
 /// `[hive]`.
 pub const HIVE: &[Key] = &[
@@ -101,6 +101,60 @@ pub const SECRETS: &[Key] = &[key(
     "JSON object of names and values, relative to the hive",
 )];
 
+/// `[notify]`.
+pub const NOTIFY: &[Key] = &[
+    key(
+        "interval_minutes",
+        "30",
+        "SKILL_NOTIFY_INTERVAL_MINUTES, else 0",
+        "least minutes between two notices of one job; 0 is none",
+    ),
+    key(
+        "allow",
+        "[\"127.0.0.1:9000\", \"10.0.0.0/8\", \"hooks.lan\"]",
+        "[]",
+        "loopback, private and link-local targets that may be reached: host, address or network, with a port or any",
+    ),
+    key("webhook", "array of tables", "none", "addresses that a JSON body is posted to"),
+    key("telegram", "array of tables", "none", "chats that a Telegram bot writes into"),
+    key("ntfy", "array of tables", "none", "topics of an ntfy server"),
+];
+
+/// `[[notify.webhook]]`.
+pub const WEBHOOK: &[Key] = &[
+    key("name", "\"ops\"", "webhook-1, …", "what jobs call it"),
+    key(
+        "url",
+        "\"https://hooks.example.com/x\"",
+        "required",
+        "where to; may hold ${SECRET_NAME} behind the host",
+    ),
+    key("secret", "\"HOOK_SECRET\"", "none", "name of the secret that signs (Standard Webhooks)"),
+    key(
+        "headers",
+        "{ Authorization = \"Bearer ${HOOK_TOKEN}\" }",
+        "{}",
+        "headers sent as well; may hold ${SECRET_NAME}",
+    ),
+];
+
+/// `[[notify.telegram]]`.
+pub const TELEGRAM: &[Key] = &[
+    key("name", "\"me\"", "telegram-1, …", "what jobs call it"),
+    key("chat_id", "\"8304042211\" | \"@channel\"", "required", "the chat"),
+    key("token", "\"TELEGRAM_TOKEN\"", "required", "name of the secret with the bot's token"),
+    key("base_url", "\"https://api.telegram.org\"", "\"https://api.telegram.org\"", "the Bot API"),
+];
+
+/// `[[notify.ntfy]]`.
+pub const NTFY: &[Key] = &[
+    key("name", "\"phone\"", "ntfy-1, …", "what jobs call it"),
+    key("url", "\"https://ntfy.sh\"", "required", "the server, without the topic"),
+    key("topic", "\"my-alerts\"", "required", "the topic"),
+    key("token", "\"NTFY_TOKEN\"", "none", "name of the secret with an access token"),
+    key("priority", "1 to 5", "the server's", "how urgent; 5 is the most"),
+];
+
 /// `[agents.<id>]`; all but `skills` and `jobs` also in `[defaults]`.
 pub const AGENT: &[Key] = &[
     key("description", "\"Writes the weekly report\"", "\"\"", "for people"),
@@ -132,7 +186,74 @@ pub const AGENT: &[Key] = &[
     key("stop_grace", "\"10s\"", "\"10s\"", "time between SIGTERM and SIGKILL; at most 1h"),
     key("runtime", "\"runsc\"", "the engine's", "engine runtime by name"),
     key("autostart", "true | false", "true", "whether it starts with the hive"),
-    key("jobs", "array of tables", "none", "scheduled jobs; no effect in this version yet"),
+    key("jobs", "array of tables", "none", "what it does by itself, one [[agents.<id>.jobs]] each"),
+];
+
+/// `[[agents.<id>.jobs]]`: exactly one of `schedule`, `every`, `at`, `event` and `manual`.
+pub const JOB: &[Key] = &[
+    key("name", "\"morning-post\"", "", "unique among the agent's jobs"),
+    key("description", "\"Posts the greeting\"", "\"\"", "for people"),
+    key("enabled", "true | false", "true", "a disabled job enables itself once, when all its tools exist"),
+    key(
+        "schedule",
+        "\"0 9 * * MON-FRI\"",
+        "",
+        "cron: five fields, six with seconds first, or @daily and friends",
+    ),
+    key("every", "\"30m\"", "", "interval, counted from the last start; at least 1s"),
+    key("at", "\"2026-12-24T18:00:00\"", "", "once"),
+    key(
+        "event",
+        "[\"report\"]",
+        "",
+        "whenever an event of that name is raised; * at the end stands for the rest",
+    ),
+    key("manual", "true | false", "false", "only when somebody asks"),
+    key("timezone", "\"America/New_York\"", "the hive's", "IANA time zone of schedule and at"),
+    key("tool", "\"post-twitter\"", "none", "direct tier: the one tool that is called, without a model"),
+    key("args", "{ content = \"Good morning\" }", "{}", "its arguments; at most 96 KiB as JSON"),
+    key("instructions", "\"Summarise the week.\"", "none", "agent tier: what the agent's command is told"),
+    key("required_tools", "[\"read-file\"]", "[]", "the only tools that an agent-tier run may call"),
+    key("max_steps", "10", "10", "tool calls that an agent-tier run may make; 1 to 1000"),
+    key("timeout", "\"15m\"", "\"60s\" with a tool, else \"1h\"", "time limit of a run; 1s to 7d"),
+    key(
+        "missed",
+        "\"skip\" | \"last\" | \"all\"",
+        "\"last\"",
+        "what becomes of fire times that passed while nothing could start",
+    ),
+    key(
+        "missed_within",
+        "\"24h\"",
+        "\"24h\"; with at no limit",
+        "missed fire times that are older never run",
+    ),
+    key(
+        "overlap",
+        "\"skip\" | \"queue\" | \"replace\" | \"allow\"",
+        "\"skip\"",
+        "what happens at a fire time while an earlier run is not over",
+    ),
+    key("retries", "2", "0", "attempts after the first, when a run fails, times out or is lost; 0 to 10"),
+    key("jitter", "\"30s\"", "\"0s\"", "fire times are put off by a stable part of this; at most 24h"),
+    key("notify", "table", "", "who is told of its runs"),
+];
+
+/// `[agents.<id>.jobs.notify]`.
+pub const JOB_NOTIFY: &[Key] = &[
+    key("on_completion", "true | false", "true", "also tell of success; failures are always told"),
+    key("interval_minutes", "30", "0", "minutes between two notices; 0: as the hive says"),
+    key("targets", "[\"ops\"]", "all", "names of targets of the hive's [notify]"),
+];
+
+/// `[runs]`.
+pub const RUNS: &[Key] = &[
+    key("max_running", "10", "10", "runs at the same time in the whole hive"),
+    key("max_running_per_agent", "4", "4", "runs at the same time of one agent"),
+    key("output", "\"8MiB\"", "\"8MiB\"", "output kept of one run, its beginning and its end; at least 4KiB"),
+    key("keep_output", "\"14d\"", "\"14d\"", "how long output is kept; at least 1m"),
+    key("keep_output_size", "\"1GiB\"", "\"1GiB\"", "output kept in all; the oldest goes first"),
+    key("keep_history", "\"90d\"", "\"90d\"", "how long runs are kept in the history; at least 1m"),
 ];
 
 /// Each section with the header that opens it, in the order of the reference.
@@ -142,7 +263,14 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("[registry]", REGISTRY),
     ("[registry.limits]", LIMITS),
     ("[secrets]", SECRETS),
+    ("[notify]", NOTIFY),
+    ("[[notify.webhook]]", WEBHOOK),
+    ("[[notify.telegram]]", TELEGRAM),
+    ("[[notify.ntfy]]", NTFY),
     ("[agents.<id>]", AGENT),
+    ("[[agents.<id>.jobs]]", JOB),
+    ("[agents.<id>.jobs.notify]", JOB_NOTIFY),
+    ("[runs]", RUNS),
 ];
 
 /// What people write who come from elsewhere.
@@ -163,6 +291,18 @@ const ALIASES: &[(&str, &str)] = &[
     ("address", "listen"),
     ("volume", "workspace"),
     ("storage", "disk"),
+    ("cron", "schedule"),
+    ("cron_expression", "schedule"),
+    ("interval", "every"),
+    ("interval_minutes", "every"),
+    ("in_minutes", "at"),
+    ("in_hours", "at"),
+    ("trigger", "schedule"),
+    ("prompt", "instructions"),
+    ("tools", "required_tools"),
+    ("execution_plan", "tool"),
+    ("catch_up", "missed"),
+    ("concurrency", "max_running"),
 ];
 
 /// The known word nearest to `written`, if any is near enough to be meant.

@@ -14,11 +14,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     check::key_in,
+    env::Env,
     model::{Config, Workspace},
-    parse::{Parsed, parse_named},
+    parse::{Parsed, Unsaid, parse_with},
     reader::position,
 };
-use crate::{error::Fault, ids::HiveName};
+use crate::{error::Fault, ids::HiveName, scheduler::rules};
 
 /// The name of the file in a hive's folder.
 pub const FILE: &str = "skep.toml";
@@ -73,11 +74,16 @@ fn summary(faults: &[Fault]) -> String {
 }
 
 /// Reads and checks the configuration of the hive in `hive_dir`. A hive that says no name is
-/// called after its folder.
+/// called after its folder, and one that says no time zone is in the system's.
 ///
 /// # Errors
 /// [`ConfigError`]; nothing of a file with a mistake is used.
 pub fn load(hive_dir: &Path) -> Result<Loaded, ConfigError> {
+    load_under(hive_dir, &Env::read())
+}
+
+/// As [`load`], in an environment that tests choose.
+fn load_under(hive_dir: &Path, env: &Env) -> Result<Loaded, ConfigError> {
     let path = hive_dir.join(FILE);
     let bytes = read_regular(&path, MOST_BYTES).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => ConfigError::NotFound(hive_dir.to_owned()),
@@ -85,15 +91,36 @@ pub fn load(hive_dir: &Path) -> Result<Loaded, ConfigError> {
     })?;
     let hash = hex::encode(Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|e| not_utf8(&e))?;
-    let parsed = match parse_named(&text, FILE, folder_name(hive_dir)) {
+    let unsaid = Unsaid { name: folder_name(hive_dir), zone: system_zone() };
+    let mut parsed = match parse_with(&text, FILE, unsaid) {
         Ok(parsed) => parsed,
         Err(faults) => return Err(ConfigError::Invalid { faults, text }),
     };
-    let faults = on_disk(hive_dir, &parsed, &text);
+    let mut faults = on_disk(hive_dir, &parsed, &text);
+    faults.extend(from_environment(&mut parsed, env));
     if !faults.is_empty() {
         return Err(ConfigError::Invalid { faults, text });
     }
     Ok(Loaded { config: parsed.config, warnings: parsed.warnings, hash, text })
+}
+
+/// Fills in what the environment says where the file says nothing.
+fn from_environment(parsed: &mut Parsed, env: &Env) -> Option<Fault> {
+    let written = env.notify_interval.as_ref()?;
+    if parsed.places.contains_key("notify.interval_minutes") {
+        return None;
+    }
+    match written.trim().parse() {
+        Ok(minutes) => parsed.config.notify.interval_minutes = minutes,
+        Err(_) => {
+            let fault = Fault::new(
+                "SKILL_NOTIFY_INTERVAL_MINUTES",
+                format!("{written:?} is not a number of minutes"),
+            );
+            return Some(fault.help("set the variable to a number such as 30, or remove it"));
+        }
+    }
+    None
 }
 
 /// Reads a regular file of at most `most` bytes, without waiting on a pipe put in its place.
@@ -116,6 +143,15 @@ fn not_utf8(e: &std::string::FromUtf8Error) -> ConfigError {
     let (line, column) = position(&text, good);
     let fault = Fault::new(FILE, format!("byte {good} is not UTF-8")).at(line, column);
     ConfigError::Invalid { faults: vec![fault.help("save the file as UTF-8")], text }
+}
+
+/// The system's time zone by its IANA name; UTC when it has none.
+fn system_zone() -> String {
+    let zone = jiff::tz::TimeZone::system();
+    let name = zone.iana_name().filter(|_| !zone.is_unknown()).map(str::to_owned);
+    // Where /etc/localtime is a copy and not a link, it tells no name.
+    let name = name.or_else(|| fs::read_to_string("/etc/timezone").ok());
+    name.and_then(|name| rules::zone(&name).ok()).unwrap_or_else(|| "UTC".to_owned())
 }
 
 /// The folder's name as far as a hive may be called so.

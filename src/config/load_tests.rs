@@ -31,6 +31,17 @@ fn a_hive_without_a_name_is_called_after_its_folder() {
 }
 
 #[test]
+fn a_hive_without_a_time_zone_is_in_one_that_is_known() {
+    let job = "[[agents.a.jobs]]\nname = 'x'\nschedule = '@daily'\ntool = 't'";
+    let config = load(hive(&[("skep.toml", job)]).path()).unwrap().config;
+    assert_eq!((config.timezone, rules::zone(&config.zone)), (None, Ok(config.zone.clone())));
+    assert_eq!(config.agents["a"].jobs[0].spec.trigger.zone(), Some(config.zone.as_str()));
+    let text = format!("hive.timezone = 'Asia/Tokyo'\n{job}");
+    let config = load(hive(&[("skep.toml", &text)]).path()).unwrap().config;
+    assert_eq!(config.zone, "Asia/Tokyo");
+}
+
+#[test]
 fn no_configuration_says_how_to_begin() {
     let dir = hive(&[]);
     let told = load(dir.path()).unwrap_err().to_string();
@@ -129,4 +140,19 @@ fn a_link_gives_no_workspace_to_what_the_hive_trusts() {
     let dir = hive(&[("skep.toml", "[agents.a]\nsoul = 'link.md'"), ("soul.md", "")]);
     symlink("soul.md", dir.path().join("link.md")).unwrap();
     assert!(load(dir.path()).is_ok(), "other links inside the hive are the operator's own");
+}
+
+#[test]
+fn the_environment_says_how_often_to_notify_where_the_file_does_not() {
+    let env = |value: &str| Env { notify_interval: Some(value.into()), ..Env::default() };
+    let minutes = |text: &str, env: &Env| {
+        load_under(hive(&[("skep.toml", text)]).path(), env).map(|l| l.config.notify.interval_minutes)
+    };
+    assert_eq!(minutes("", &Env::default()).unwrap(), 0);
+    assert_eq!(minutes("", &env("15")).unwrap(), 15);
+    assert_eq!(minutes("[notify]", &env(" 15 ")).unwrap(), 15);
+    assert_eq!(minutes("[notify]\ninterval_minutes = 0", &env("15")).unwrap(), 0);
+    assert_eq!(minutes("[notify]\ninterval_minutes = 5", &env("soon")).unwrap(), 5);
+    let told = minutes("", &env("soon")).unwrap_err().to_string();
+    assert!(told.contains("SKILL_NOTIFY_INTERVAL_MINUTES: \"soon\" is not a number of minutes"), "{told}");
 }

@@ -7,12 +7,15 @@ mod agent;
 mod check;
 pub mod diff;
 pub mod env;
+mod jobs;
 pub mod keys;
 pub mod load;
 pub mod model;
+mod notify;
 mod parse;
 mod reader;
 pub mod render;
+mod runs;
 pub mod units;
 mod values;
 

@@ -9,15 +9,24 @@ use toml::de::{DeTable, DeValue};
 use super::{
     agent::{self, Partial},
     check,
+    jobs::{self, Owner},
     keys::{self, Key},
-    model::{AgentSkills, Api, Config, Registry, Runs, SkillLimits},
+    model::{Agent, AgentSkills, Api, Config, Registry, SkillLimits},
+    notify,
     reader::{Field, Lines, Places, Reader, Table},
-    values,
+    runs, values,
 };
 use crate::{
     error::Fault,
     ids::{AgentId, HiveName},
 };
+
+/// What a hive is called and where it lives when its file does not say.
+pub(super) struct Unsaid {
+    pub(super) name: HiveName,
+    /// An IANA time zone.
+    pub(super) zone: String,
+}
 
 /// A valid file, and where its keys stand.
 pub(super) struct Parsed {
@@ -27,21 +36,22 @@ pub(super) struct Parsed {
 }
 
 /// Checks the text of a `skep.toml`. `file` is only named in faults. A hive without a name is
-/// called `hive`; `load` gives it its folder's name.
+/// called `hive`, and one without a time zone is in UTC; `load` gives it its folder's name and the system's zone.
 ///
 /// # Errors
 /// Every fault in the order of the text, each with line and column.
 pub fn parse(text: &str, file: &str) -> Result<(Config, Vec<Fault>), Vec<Fault>> {
     let name = "hive".parse().expect("a literal that fits the rule");
-    parse_named(text, file, name).map(|parsed| (parsed.config, parsed.warnings))
+    let unsaid = Unsaid { name, zone: "UTC".to_owned() };
+    parse_with(text, file, unsaid).map(|parsed| (parsed.config, parsed.warnings))
 }
 
-/// As [`parse`], with the name that a hive has which says none.
-pub(super) fn parse_named(text: &str, file: &str, name: HiveName) -> Result<Parsed, Vec<Fault>> {
+/// As [`parse`], with what holds when the file does not say it.
+pub(super) fn parse_with(text: &str, file: &str, unsaid: Unsaid) -> Result<Parsed, Vec<Fault>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (root, broken) = DeTable::parse_recoverable(text);
     let mut r = Reader::default();
-    let config = hive(&mut r, root.get_ref(), name, broken.is_empty());
+    let config = hive(&mut r, root.get_ref(), unsaid, broken.is_empty());
     syntax(&mut r, text, &broken);
     let clean = r.is_clean();
     let (faults, warnings, places) = r.finish(text, file);
@@ -75,24 +85,27 @@ fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
 
 /// Reads all sections. With `whole` unset (parts of the text could not be read) nothing is said
 /// about one thing missing that another names.
-fn hive(r: &mut Reader, root: &DeTable<'_>, default_name: HiveName, whole: bool) -> Config {
+fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Config {
     let root = r.root(root, keys::ROOT);
     for section in keys::NOT_YET {
         r.read(&root, section, not_yet);
     }
     let hive = section(r, &root, "hive", keys::HIVE);
     let hive = hive.as_ref();
+    let name = read(r, hive, "name", Reader::parsed).unwrap_or(unsaid.name);
+    let timezone =
+        read(r, hive, "timezone", |r, f| r.filled(f).and_then(|s| r.accept(f, values::timezone(s))));
     let mut config = Config {
-        name: read(r, hive, "name", Reader::parsed).unwrap_or(default_name),
-        timezone: read(r, hive, "timezone", |r, f| {
-            r.filled(f).and_then(|s| r.accept(f, values::timezone(s)))
-        }),
+        name,
+        zone: timezone.clone().unwrap_or(unsaid.zone),
+        timezone,
         default_agent: read(r, hive, "default_agent", Reader::parsed),
         ca_bundle: read(r, hive, "ca_bundle", operators_path),
         api: api(r, &root),
         registry: registry(r, &root),
         secrets_file: PathBuf::from("secrets/env.json"),
-        runs: Runs::default(),
+        runs: runs::read(r, &root),
+        notify: notify::read(r, &root),
         agents: BTreeMap::new(),
     };
     let secrets = section(r, &root, "secrets", keys::SECRETS);
@@ -225,9 +238,12 @@ fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<Stri
         let Some(table) = r.table(&field, keys::AGENT) else {
             continue;
         };
-        r.read(&table, "jobs", not_yet);
         let written = Partial::read(r, &table);
-        config.agents.extend(id.map(|id| (id.clone(), written.over(&defaults, id))));
+        let has_command =
+            [field.path.as_str(), "defaults"].iter().any(|t| r.places.contains_key(&format!("{t}.command")));
+        let owner = Owner { agent: name, zone: &config.zone, has_command };
+        let jobs = r.read(&table, "jobs", |r, f| jobs::read(r, f, &owner)).unwrap_or_default();
+        config.agents.extend(id.map(|id| (id.clone(), Agent { jobs, ..written.over(&defaults, id) })));
     }
     names
 }
@@ -235,10 +251,9 @@ fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<Stri
 /// A part of the contract that this version reads over.
 fn not_yet(r: &mut Reader, f: &Field<'_, '_>) -> Option<()> {
     let tables = |list: &toml::de::DeArray<'_>| list.iter().all(|v| matches!(v.get_ref(), DeValue::Table(_)));
-    let jobs = f.path.ends_with(".jobs");
     match f.value.get_ref() {
-        DeValue::Array(list) if (jobs || f.path == "preflight") && tables(list) => {}
-        _ if jobs || f.path == "preflight" => {
+        DeValue::Array(list) if f.path == "preflight" && tables(list) => {}
+        _ if f.path == "preflight" => {
             return r.wrong_type(
                 f,
                 "an array of tables",
@@ -251,7 +266,6 @@ fn not_yet(r: &mut Reader, f: &Field<'_, '_>) -> Option<()> {
         }
     }
     let message = format!("{} is not supported by this version yet: it has no effect", f.path);
-    let help = if jobs { "these jobs will not run" } else { "remove it, or leave it for a later version" };
-    r.warn(&f.key, message, help);
+    r.warn(&f.key, message, "remove it, or leave it for a later version");
     Some(())
 }

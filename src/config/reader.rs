@@ -79,6 +79,11 @@ impl Reader {
         self.faults.is_empty()
     }
 
+    /// How many mistakes were found so far.
+    pub(super) fn mistakes(&self) -> usize {
+        self.faults.len()
+    }
+
     /// Drops what stands in a line that is not TOML: it would only repeat the syntax error.
     pub(super) fn forget_lines(&mut self, lines: &Lines, broken: &BTreeSet<usize>) {
         self.faults.retain(|(at, _)| !broken.contains(&lines.number(*at)));
@@ -177,6 +182,18 @@ impl Reader {
             return None;
         }
         Some(text)
+    }
+
+    /// A string that should be a duration: a bare number is told which unit to add.
+    pub(super) fn timed<'a>(&mut self, field: &Field<'a, '_>) -> Option<&'a str> {
+        match field.value.get_ref() {
+            DeValue::String(_) => self.string(field),
+            DeValue::Integer(n) => {
+                let help = format!("write the unit: \"{}s\"", n.as_str().trim_start_matches('-'));
+                self.wrong_type(field, "a duration", &help)
+            }
+            _ => self.wrong_type(field, "a duration", "write it with its unit: \"10s\""),
+        }
     }
 
     /// A string of a type that knows its own rule.

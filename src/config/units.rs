@@ -18,6 +18,9 @@ const SIZE_UNITS: [(&str, u64); 11] = [
     ("pib", 1 << 50),
 ];
 
+const DURATION_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
 /// Reads a size in bytes: `512MiB`, `1.5GB`, `2 GiB`, `65536`. `KiB` counts by 1,024 and `kB` by
 /// 1,000, in any case of letters; a fraction of a byte is dropped.
 ///
@@ -70,8 +73,6 @@ pub fn format_size(bytes: u64) -> String {
 /// # Errors
 /// What to write instead.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 5] =
-        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
     let form = || "write numbers and units, such as \"10s\", \"15m\", \"1h30m\" or \"500ms\"".to_owned();
     let mut rest = text.trim();
     if !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()) {
@@ -83,7 +84,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(form)?;
         let after = &rest[digits..];
         let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let unit = UNITS.iter().position(|(name, _)| *name == &after[..letters]).ok_or_else(form)?;
+        let unit = DURATION_UNITS.iter().position(|(name, _)| *name == &after[..letters]).ok_or_else(form)?;
         if digits == 0 {
             return Err(form());
         }
@@ -94,12 +95,28 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         millis = rest[..digits]
             .parse::<u64>()
             .ok()
-            .and_then(|n| n.checked_mul(UNITS[unit].1))
+            .and_then(|n| n.checked_mul(DURATION_UNITS[unit].1))
             .and_then(|n| millis.checked_add(n))
             .ok_or("that is longer than can be counted: write a shorter time")?;
         rest = &after[letters..];
     }
     Ok(Duration::from_millis(millis))
+}
+
+/// A duration for people, as [`parse_duration`] reads it: `1h30m`, `0s`. What is less than a millisecond is
+/// dropped.
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    let mut rest = duration.as_millis();
+    let mut text = String::new();
+    for (unit, millis) in DURATION_UNITS {
+        let count = rest / u128::from(millis);
+        rest %= u128::from(millis);
+        if count > 0 {
+            text.push_str(&format!("{count}{unit}"));
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -189,6 +206,14 @@ mod tests {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
         assert!(parse_duration("10").unwrap_err().contains("\"10s\""));
+    }
+
+    #[test]
+    fn a_formatted_duration_reads_back() {
+        for text in ["0s", "10s", "1h30m", "500ms", "1d1ms", "7d", "1m5s250ms"] {
+            assert_eq!(format_duration(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(format_duration(Duration::from_secs(5400)), "1h30m");
     }
 
     proptest::proptest! {

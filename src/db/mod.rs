@@ -10,6 +10,7 @@ pub mod events;
 pub mod jobs;
 pub mod lock;
 pub mod meta;
+pub mod outbox;
 pub mod queue;
 mod reader;
 pub mod runs;

@@ -15,6 +15,8 @@ mod gvisor;
 mod hive;
 mod hostile;
 mod init;
+mod jobs;
+mod jobs_faults;
 mod network;
 mod outage;
 mod packages;

@@ -76,8 +76,7 @@ impl Hive {
     /// The zone that times are shown in where nothing else says.
     #[must_use]
     pub fn zone(&self) -> TimeZone {
-        let configured = self.world().config.timezone.clone();
-        configured.and_then(|name| TimeZone::get(&name).ok()).unwrap_or_else(TimeZone::system)
+        TimeZone::get(&self.world().config.zone).unwrap_or(TimeZone::UTC)
     }
 
     /// Runs, newest first, older than `before`, at most `limit`.

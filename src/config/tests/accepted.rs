@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use super::{
     super::{
         keys,
-        model::{AgentSkills, Network, Restart, Workspace},
+        model::{AgentSkills, Network, Restart, Runs, Workspace},
         parse,
     },
     EXAMPLE,
@@ -26,13 +26,16 @@ fn the_example_of_the_contract_is_understood_whole() {
     assert_eq!(writer.env["LOG_LEVEL"], "info");
     assert_eq!(writer.soul, Some(PathBuf::from("souls/writer.md")));
     let told: Vec<_> = warnings.iter().map(|w| w.message.split(' ').next().unwrap()).collect();
-    assert_eq!(told, ["agents.writer.jobs", "runs", "notify", "tools", "preflight", "model"]);
+    assert_eq!(told, ["tools", "preflight", "model"]);
     assert!(
         warnings
             .iter()
             .all(|w| { w.message.ends_with("is not supported by this version yet: it has no effect") })
     );
-    assert_eq!(warnings[0].help.as_deref(), Some("these jobs will not run"));
+    let jobs: Vec<_> = writer.jobs.iter().map(|job| (job.name.as_str(), job.spec.tier().as_str())).collect();
+    assert_eq!(jobs, [("morning-post", "direct"), ("weekly-report", "agent")]);
+    assert_eq!(writer.jobs[0].spec.trigger.zone(), Some("America/New_York"));
+    assert_eq!(writer.jobs[1].spec.trigger.zone(), Some("Europe/Berlin"), "the hive's");
 }
 
 #[test]
@@ -40,6 +43,7 @@ fn an_empty_file_is_a_hive_with_every_default() {
     let (config, warnings) = parse("", "skep.toml").unwrap();
     assert_eq!(warnings, []);
     assert_eq!(config.api.allowed_hosts, ["localhost"]);
+    assert_eq!((config.runs, config.zone.as_str()), (Runs::default(), "UTC"));
     assert_eq!(config.registry.sources, [PathBuf::from("skills")]);
     assert_eq!(config.registry.agent_skills, AgentSkills::Manual);
     assert_eq!(config.secrets_file, PathBuf::from("secrets/env.json"));
@@ -106,6 +110,23 @@ fn every_other_value_of_every_key_is_understood() {
     );
     assert_eq!((b.runtime.as_deref(), b.autostart), (Some("runsc"), true));
     assert_eq!(b.secrets, Some(vec![]));
+}
+
+#[test]
+fn the_limits_of_runs_are_understood() {
+    let text = "[runs]\nmax_running = 20\nmax_running_per_agent = 5\noutput = '64KiB'\nkeep_output = '1h'\n\
+        keep_output_size = '1MiB'\nkeep_history = '365d'";
+    let (config, told) = parse(text, "skep.toml").unwrap();
+    assert_eq!(told, []);
+    let runs = Runs {
+        max_running: 20,
+        max_running_per_agent: 5,
+        output: 64 << 10,
+        keep_output: Duration::from_secs(3600),
+        keep_output_size: 1 << 20,
+        keep_history: Duration::from_secs(365 * 86_400),
+    };
+    assert_eq!(config.runs, runs);
 }
 
 #[test]

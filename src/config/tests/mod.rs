@@ -1,6 +1,8 @@
 //! Behaviour of `skep.toml` as its writers meet it: what is accepted, and how mistakes are told.
 
 mod accepted;
+mod jobs;
+mod notify;
 mod refused;
 mod shown;
 
@@ -52,8 +54,19 @@ timezone = "America/New_York"
 tool = "post-twitter"
 args = { content = "Good morning" }
 
+[[agents.writer.jobs]]
+name = "weekly-report"
+schedule = "0 18 * * SUN"
+instructions = "Summarise the week."
+required_tools = ["read-file", "write-file"]
+max_steps = 10
+timeout = "15m"
+missed = "last"
+overlap = "skip"
+
 [runs]
 max_running = 10
+max_running_per_agent = 4
 [notify]
 [tools.defaults.telegram_send_message]
 chat_id = "8304042211"

@@ -1,15 +1,18 @@
 //! Each mistake by itself: its message and its remedy.
 
-use super::{super::keys, only, warnings};
+use super::{super::keys, faults, only, warnings};
 
 #[test]
 fn a_wrong_type_is_told_for_every_known_key() {
     for (header, section) in keys::SECTIONS {
-        for key in *section {
-            let header = header.replace("<id>", "a");
-            let text = format!("{header}\n{} = 1979-05-27\n", key.name);
-            let (line, column, message, help) = only(&text);
-            assert_eq!((line, column), (2, key.name.len() + 4), "{text}");
+        // A date is right there.
+        for key in section.iter().filter(|key| key.name != "at") {
+            let text = format!("{}\n{} = 1979-05-27\n", opened(header, key.name), key.name);
+            let line = text.lines().count();
+            let told: Vec<_> = faults(&text).into_iter().filter(|f| f.line == Some(line)).collect();
+            assert_eq!(told.len(), 1, "{text}: {told:?}");
+            assert_eq!(told[0].column, Some(key.name.len() + 4), "{text}");
+            let (message, help) = (&told[0].message, told[0].help.clone().unwrap_or_default());
             assert!(message.contains(key.name) && message.ends_with("not a date or time"), "{message}");
             assert!(!help.is_empty());
         }
@@ -17,6 +20,18 @@ fn a_wrong_type_is_told_for_every_known_key() {
     for key in keys::ROOT {
         assert!(only(&format!("{} = 5", key.name)).2.starts_with(key.name));
     }
+}
+
+/// A section that lacks nothing but one key.
+fn opened(header: &str, key: &str) -> String {
+    let header = header.replace("<id>", "a");
+    let Some((before, after)) = header.split_once("jobs") else { return header };
+    let kind = ["schedule", "every", "event"].contains(&key);
+    let rest = [("name", "name = 'x'"), ("tool", "tool = 't'"), ("manual", "manual = true")];
+    let rest = rest.iter().filter(|(name, _)| *name != key && !(*name == "manual" && kind));
+    let job = rest.map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
+    let inner = if after.starts_with('.') { format!("\n{header}") } else { String::new() };
+    format!("[[{}jobs]]\n{job}{inner}", before.trim_start_matches('['))
 }
 
 #[test]
@@ -31,6 +46,8 @@ fn unknown_keys_are_told_with_the_nearest_known_one() {
         ("[hive]\nmemory = 1", "unknown key \"memory\"", "\"memory\" belongs in [agents.<id>]"),
         ("[secrets]\nquux = 1", "unknown key \"quux\"", "known keys are file"),
         ("[defaults]\ncpu = 1", "unknown key \"cpu\"", "did you mean \"cpus\"?"),
+        ("[agents.a]\nschedule = 1", "unknown key \"schedule\"", "\"schedule\" belongs in [[agents.<id>.jobs]]"),
+        ("[runs]\nmax_runing = 1", "unknown key \"max_runing\"", "did you mean \"max_running\"?"),
         ("[registry.limits]\nfilez = 1", "unknown key \"filez\"", "did you mean \"files\"?"),
     ];
     for (text, message, help) in CASES {
@@ -143,6 +160,17 @@ fn wrong_values_of_the_hive_are_told_with_a_remedy() {
         ("[agents]\na = 5", "agents.a must be a table", "[agents.a]"),
         ("[agents.a]\nworkspace='./w'\n[agents.b]\nworkspace='./w/b'", "inside that of agent \"a\"", "beside each other"),
         ("[agents.a]\nworkspace='./souls'\n[agents.b]\nsoul='souls/b.md'", "write a soul file", "apart"),
+        ("[runs]\nmax_running = 0", "from 1 to 10000, not 0", "within"),
+        ("[runs]\nmax_running_per_agent = 10001", "from 1 to 10000", "within"),
+        ("[runs]\noutput = '1kB'", "at least 4KiB", "or more"),
+        ("[runs]\noutput = 0.5", "must be a size", "512MiB"),
+        ("[runs]\nkeep_output = 14", "must be a duration", "\"14s\""),
+        ("[runs]\nkeep_output = '30s'", "from 1m to 36500d", "within"),
+        ("[runs]\nkeep_history = '40000d'", "from 1m to 36500d", "within"),
+        ("[runs]\nkeep_output_size = '1MiB'", "runs.keep_output_size, 1MiB, does not hold the output of one run, 8MiB", "lower runs.output"),
+        ("[runs]\noutput = '2GiB'", "does not hold the output of one run, 2GiB", "raise runs.keep_output_size"),
+        ("[runs]\nmax_running = '10'", "must be a whole number, not a string", "without quotes"),
+        ("runs = 5", "runs must be a table", "[runs]"),
         ("[hive]\nname = 'a'\nname = 'b'", "duplicate key", ""),
         ("[hive]\n[hive]", "duplicate key", ""),
     ];
@@ -160,6 +188,9 @@ fn what_is_probably_not_meant_is_a_warning_only() {
         ("[api]\nlisten = '0.0.0.0:7117'", "skep.toml:2:10: the API listens on 0.0.0.0:7117"),
         ("[agents.a]\nmain_restart = 'never'", "skep.toml:2:16: agents.a.main_restart has no effect without main"),
         ("[agents.a]\nworkspace='./w'\n[agents.b]\nworkspace='./w'", "skep.toml:4:11: agents \"a\" and \"b\" share the workspace \"w\""),
+        ("[runs]\nmax_running = 2\nmax_running_per_agent = 3", "skep.toml:3:25: runs.max_running_per_agent is more than the 2 of the whole hive"),
+        ("[runs]\nkeep_output = '100d'", "skep.toml:2:15: runs.keep_output is longer than keep_history"),
+        ("[[agents.a.jobs]]\nname = 'x'\nevery = '1h'\ntool = 't'\ntimezone = 'UTC'", "skep.toml:5:1: agents.a.jobs[0].timezone has no effect on every"),
     ];
     for (text, told) in CASES {
         let all = warnings(text);
