@@ -7,6 +7,7 @@
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use serde_json::{Map, Value};
 
 pub use super::patterns::MIN_MASKED;
 use super::{patterns::add_forms, value::SecretValue};
@@ -105,6 +106,27 @@ impl Masker {
             Cow::Borrowed(_) => Cow::Borrowed(text),
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         }
+    }
+
+    /// Masks every text, name and number of a JSON value.
+    #[must_use]
+    pub fn mask_json(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.mask_str(text).into_owned()),
+            Value::Number(number) => match self.mask_str(&number.to_string()) {
+                Cow::Borrowed(_) => value.clone(),
+                Cow::Owned(masked) => Value::String(masked),
+            },
+            Value::Array(items) => items.iter().map(|item| self.mask_json(item)).collect(),
+            Value::Object(object) => Value::Object(self.mask_object(object)),
+            Value::Null | Value::Bool(_) => value.clone(),
+        }
+    }
+
+    /// As [`Self::mask_json`].
+    #[must_use]
+    pub fn mask_object(&self, object: &Map<String, Value>) -> Map<String, Value> {
+        object.iter().map(|(name, value)| (self.mask_str(name).into_owned(), self.mask_json(value))).collect()
     }
 
     /// Begins to mask a stream.
