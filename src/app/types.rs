@@ -13,6 +13,9 @@ pub enum AppError {
     /// The thing is not there (404).
     #[error("{0}")]
     NotFound(String),
+    /// The caller may not do this (403).
+    #[error("{0}")]
+    Forbidden(String),
     /// It is there but its state forbids this (409).
     #[error("{0}")]
     Conflict(String),

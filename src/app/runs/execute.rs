@@ -48,7 +48,7 @@ pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: bool) {
 }
 
 /// Ends a running run's processes; its task records the end.
-pub(super) fn end(hive: &Hive, run: &RunRow) {
+pub(in crate::app) fn end(hive: &Hive, run: &RunRow) {
     if let (Some((_, id)), Ok(agent)) = (&run.process, hive.find_agent(&run.agent)) {
         agent.link.end(*id, Duration::from_millis(action::GRACE_MS));
     }
