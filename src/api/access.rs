@@ -3,8 +3,8 @@
 //! What is not listed is forbidden to agents, also routes that do not exist.
 
 use axum::{
-    extract::{MatchedPath, RawPathParams, Request, rejection::RawPathParamsRejection},
-    http::{Method, StatusCode},
+    extract::{FromRequestParts, MatchedPath, RawPathParams, Request, rejection::RawPathParamsRejection},
+    http::{Method, StatusCode, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -31,10 +31,40 @@ const AGENT_READS: &[&str] = &[
     "/v1/agents/{agent}/prompt",
     "/v1/agents/{agent}/logs",
     "/v1/runs/{id}/tools",
+    "/v1/jobs",
+    "/v1/jobs/{id}",
+    "/v1/jobs/{id}/next",
+    "/v1/runs",
+    "/v1/runs/{id}",
+    "/v1/runs/{id}/output",
 ];
 
-/// What an agent may do beside reading. Whose the thing is, the use case decides.
-const AGENT_DOES: &[(Method, &str)] = &[(Method::POST, "/v1/runs/{id}/tools/{tool}")];
+/// What an agent may write. The use cases let it see and change its own jobs alone.
+const AGENT_WRITES: &[(Method, &str)] = &[
+    (Method::POST, "/v1/jobs"),
+    (Method::PATCH, "/v1/jobs/{id}"),
+    (Method::DELETE, "/v1/jobs/{id}"),
+    (Method::POST, "/v1/jobs/{id}/run"),
+    (Method::POST, "/v1/jobs/{id}/pause"),
+    (Method::POST, "/v1/jobs/{id}/resume"),
+    (Method::POST, "/v1/runs/{id}/tools/{tool}"),
+    (Method::POST, "/v1/schedules/preview"),
+];
+
+/// Who calls, for use cases: an agent, or as none the operator.
+pub struct Caller(pub Option<AgentId>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match parts.extensions.get() {
+            Some(Access::Operator) => Ok(Self(None)),
+            Some(Access::Agent(agent)) => Ok(Self(Some(agent.clone()))),
+            None => Err(Problem::forbidden("nobody vouches for this request")),
+        }
+    }
+}
 
 impl Access {
     /// Whether the caller may use a route.
@@ -47,10 +77,8 @@ impl Access {
             return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        if reads && route.is_some_and(|r| AGENT_READS.contains(&r)) {
-            return Ok(());
-        }
-        if AGENT_DOES.iter().any(|(m, r)| m == method && Some(*r) == route) {
+        let writes = |route| AGENT_WRITES.iter().any(|(m, r)| m == method && *r == route);
+        if route.is_some_and(|r| if reads { AGENT_READS.contains(&r) } else { writes(r) }) {
             return Ok(());
         }
         Err(Problem::forbidden(format!("agent {caller} may not do this; it is the operator's")))

@@ -150,9 +150,18 @@ pub struct LogParams {
 
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum StreamName {
+pub(super) enum StreamName {
     Stdout,
     Stderr,
+}
+
+impl From<StreamName> for LogStream {
+    fn from(name: StreamName) -> Self {
+        match name {
+            StreamName::Stdout => Self::Stdout,
+            StreamName::Stderr => Self::Stderr,
+        }
+    }
 }
 
 /// The output of the agent's `main` and its container, secrets masked.
@@ -167,10 +176,7 @@ pub async fn logs(
         follow: params.follow,
         tail: params.tail,
         timestamps: params.timestamps,
-        stream: params.stream.map(|s| match s {
-            StreamName::Stdout => LogStream::Stdout,
-            StreamName::Stderr => LogStream::Stderr,
-        }),
+        stream: params.stream.map(Into::into),
     };
     let lines = work::read(hive.logs(&agent, request)).await??;
     Ok(streamed(lines))

@@ -16,7 +16,10 @@ use serde::{
 use serde_path_to_error::Segment;
 
 use super::problem::Problem;
-use crate::ids::InvalidName;
+use crate::{
+    app::jobs::{OnceKey, once_key},
+    ids::{AgentId, InvalidName},
+};
 
 /// A body that takes longer to arrive is refused.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,6 +43,55 @@ where
             .next()
             .ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "the path names nothing"))?;
         value.parse().map(Name).map_err(|e: InvalidName| Problem::invalid(format!("{{{name}}}"), e.0))
+    }
+}
+
+/// The number `{id}` of the path.
+pub struct Id(pub i64);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Name(Number(id)) = Name::from_request_parts(parts, state).await?;
+        Ok(Self(id))
+    }
+}
+
+struct Number(i64);
+
+impl FromStr for Number {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        text.parse().map(Self).map_err(|_| InvalidName(format!("{text:?} is not a number")))
+    }
+}
+
+/// `Idempotency-Key`, and the route that it holds for.
+pub struct Key {
+    key: Option<String>,
+    route: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let header = parts.headers.get("idempotency-key");
+        let key = header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        Ok(Self { key, route: format!("{} {}", parts.method, parts.uri.path()) })
+    }
+}
+
+impl Key {
+    /// What tells the request of this caller with this body from others.
+    ///
+    /// # Errors
+    /// 422: it cannot be a key.
+    pub fn of(self, caller: Option<&AgentId>, body: &[u8]) -> Result<Option<OnceKey>, Problem> {
+        let key = self.key.map(|key| once_key(caller, self.route, &key, body));
+        Ok(key.transpose()?)
     }
 }
 
@@ -82,6 +134,14 @@ pub fn yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
         "false" | "0" => Ok(false),
         other => Err(D::Error::custom(format!("{other:?} is neither true nor false"))),
     }
+}
+
+/// As [`yes_or_no`], for what may be left out.
+///
+/// # Errors
+/// Any other text.
+pub fn maybe_yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+    yes_or_no(from).map(Some)
 }
 
 /// A JSON body's bytes, not parsed yet: for values that no message may show.
@@ -179,7 +239,11 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Prob
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// A JSON body from its bytes.
+///
+/// # Errors
+/// 400 when it is not JSON, 422 when it is not what is asked for.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if is_list(bytes) {
         return Err(Problem::invalid("", "the body must be a JSON object, not a list"));
     }

@@ -89,6 +89,8 @@ pub async fn readyz(State(hive): State<Arc<Hive>>) -> Answer<&'static str> {
 pub async fn metrics(State(hive): State<Arc<Hive>>) -> Answer<Response> {
     let agents = work::read(hive.agents()).await?;
     let ready = work::read(hive.ready()).await?.is_ok();
-    let text = metrics::render(&hive.view(), ready, &agents);
+    // Without the database the other figures are told all the same.
+    let jobs = work::read(hive.job_figures()).await?.ok();
+    let text = metrics::render(&hive.view(), ready, &agents, jobs.as_ref());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

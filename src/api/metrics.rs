@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::observe;
 use crate::{
-    app::types::{AgentView, HiveView},
+    app::{
+        figures::JobFigures,
+        types::{AgentView, HiveView},
+    },
     supervisor::state::Status,
 };
 
@@ -24,7 +27,7 @@ const STATUSES: [Status; 7] = [
 const ENGINE_UP: &str = "ok";
 
 /// All figures.
-pub fn render(hive: &HiveView, ready: bool, agents: &[AgentView]) -> String {
+pub fn render(hive: &HiveView, ready: bool, agents: &[AgentView], jobs: Option<&JobFigures>) -> String {
     let mut text = Text(String::new());
     text.head("skep_info", "gauge", "Always 1; tells the version and the hive.");
     text.line("skep_info", &[("version", &hive.version), ("hive", &hive.name)], 1);
@@ -33,6 +36,9 @@ pub fn render(hive: &HiveView, ready: bool, agents: &[AgentView]) -> String {
     text.head("skep_engine_up", "gauge", "1 when the container engine answers.");
     text.line("skep_engine_up", &[], u8::from(hive.engine == ENGINE_UP));
     agents_by_status(&mut text, agents);
+    if let Some(jobs) = jobs {
+        jobs_and_runs(&mut text, jobs);
+    }
     http(&mut text);
     process(&mut text);
     text.0
@@ -60,6 +66,21 @@ fn agents_by_status(text: &mut Text, agents: &[AgentView]) {
         if let Some(used) = agent.disk_used {
             text.line("skep_agent_disk_bytes", &[("agent", &agent.id)], used);
         }
+    }
+}
+
+fn jobs_and_runs(text: &mut Text, figures: &JobFigures) {
+    let now = &figures.now;
+    text.head("skep_jobs", "gauge", "Jobs, by whether they fire by themselves.");
+    text.line("skep_jobs", &[("enabled", "true")], now.jobs_enabled);
+    text.line("skep_jobs", &[("enabled", "false")], now.jobs_disabled);
+    text.head("skep_runs_running", "gauge", "Runs that run.");
+    text.line("skep_runs_running", &[], now.runs_running);
+    text.head("skep_runs_queued", "gauge", "Runs that wait.");
+    text.line("skep_runs_queued", &[], now.runs_queued);
+    text.head("skep_run_total", "counter", "Runs that are over, by how they ended.");
+    for (status, count) in &figures.ended {
+        text.line("skep_run_total", &[("status", status.as_str())], count);
     }
 }
 

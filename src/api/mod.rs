@@ -7,19 +7,23 @@ mod access;
 mod agents;
 mod attach;
 mod docs;
+mod events;
 mod extract;
 mod guard;
+mod halts;
 mod hive;
+mod jobs;
 mod metrics;
 mod observe;
 mod page;
 mod problem;
 mod run_tools;
+mod runs;
 mod secrets;
 mod serve;
 mod skills;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod work;
 
 use std::sync::Arc;
@@ -82,6 +86,20 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(run_tools::call))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::set, secrets::remove))
+        .routes(routes!(jobs::list, jobs::create))
+        .routes(routes!(jobs::show, jobs::update, jobs::remove))
+        .routes(routes!(jobs::run))
+        .routes(routes!(jobs::pause))
+        .routes(routes!(jobs::resume))
+        .routes(routes!(jobs::next))
+        .routes(routes!(jobs::preview))
+        .routes(routes!(runs::list))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::output))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(halts::show, halts::halt))
+        .routes(routes!(halts::resume))
+        .routes(routes!(events::list, events::raise))
         .routes(routes!(hive::show))
         .routes(routes!(hive::doctor))
         .routes(routes!(hive::shutdown))

@@ -51,19 +51,14 @@ impl PageParams {
         order: Order,
         key: impl Fn(&T) -> &str,
     ) -> Result<Page<T>, Problem> {
-        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(Problem::invalid("?limit", format!("limit is {limit}; it must be 1 to {MAX_LIMIT}")));
-        }
+        let limit = self.limit()?;
         if order == Order::Key {
             items.sort_by(|a, b| key(a).cmp(key(b)));
         }
         let start = match self.cursor.as_deref() {
             None | Some("") => 0,
             Some(cursor) => {
-                let (offset, last) = decode(cursor).ok_or_else(|| {
-                    Problem::invalid("?cursor", "the cursor is not one that a page gave as `next`")
-                })?;
+                let (offset, last) = decode(cursor).ok_or_else(no_cursor)?;
                 match order {
                     Order::Key => items.partition_point(|i| key(i) <= last.as_str()),
                     Order::AsGiven => items.iter().position(|i| key(i) == last).map_or(offset, |at| at + 1),
@@ -76,6 +71,45 @@ impl PageParams {
         let next = items.last().filter(|_| end < total).map(|last| encode(end, key(last)));
         Ok(Page { items, next })
     }
+
+    fn limit(&self) -> Result<usize, Problem> {
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(Problem::invalid("?limit", format!("limit is {limit}; it must be 1 to {MAX_LIMIT}")));
+        }
+        Ok(limit)
+    }
+
+    /// For a list that is read by numeric ids: the id where the asked page begins, and how many items to read, one
+    /// more than the page shows.
+    ///
+    /// # Errors
+    /// 422 for a limit out of range and for a cursor that no page gave.
+    pub fn keys(&self) -> Result<(Option<i64>, usize), Problem> {
+        let limit = self.limit()?;
+        let after = match self.cursor.as_deref() {
+            None | Some("") => None,
+            Some(cursor) => {
+                let (_, id) = decode(cursor).ok_or_else(no_cursor)?;
+                Some(id.parse().map_err(|_| no_cursor())?)
+            }
+        };
+        Ok((after, limit + 1))
+    }
+}
+
+impl<T> Page<T> {
+    /// Of items that were read as [`PageParams::keys`] says.
+    pub fn of_keys(mut items: Vec<T>, read: usize, id: impl Fn(&T) -> i64) -> Self {
+        let more = items.len() >= read;
+        items.truncate(read - 1);
+        let next = items.last().filter(|_| more).map(|last| encode(0, &id(last).to_string()));
+        Self { items, next }
+    }
+}
+
+fn no_cursor() -> Problem {
+    Problem::invalid("?cursor", "the cursor is not one that a page gave as `next`")
 }
 
 fn encode(offset: usize, key: &str) -> String {
@@ -124,6 +158,26 @@ mod tests {
     fn a_full_last_page_has_no_next() {
         assert!(page(2, None, &["a", "b"], Order::Key).next.is_none());
         assert!(page(2, None, &[], Order::Key).next.is_none());
+    }
+
+    #[test]
+    fn pages_by_id_follow_each_other_up_and_down() {
+        let ids = [9, 7, 5, 3, 1];
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let params = PageParams { limit: Some(2), cursor };
+            let (before, read) = params.keys().unwrap();
+            let found = ids.into_iter().filter(|id| before.is_none_or(|b| *id < b)).take(read).collect();
+            let page = Page::of_keys(found, read, |id| *id);
+            seen.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, ids);
+        let words = PageParams { limit: None, cursor: Some(encode(1, "word")) };
+        assert_eq!(words.keys().unwrap_err().status, 422);
     }
 
     #[test]

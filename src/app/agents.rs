@@ -38,7 +38,13 @@ impl Hive {
             started_at: self.started_at.to_string(),
             engine: self.engine_down().unwrap_or_else(|| "ok".to_owned()),
             config_faults: world.refused.iter().map(ToString::to_string).collect(),
-            warnings: world.warnings.iter().chain(&world.source_faults).map(ToString::to_string).collect(),
+            warnings: world
+                .warnings
+                .iter()
+                .chain(&world.source_faults)
+                .chain(&world.job_faults)
+                .map(ToString::to_string)
+                .collect(),
             progress: self.progress(),
         }
     }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{runs::RunDesk, types::AppError, world::World};
+use super::{figures::EndedRuns, runs::RunDesk, types::AppError, world::World};
 use crate::{
     db::Db,
     engine::{Engine, LABEL_ROOT, Listed},
@@ -60,6 +60,8 @@ pub struct Hive {
     pub callers: mpsc::Sender<Caller>,
     /// What is known of runs beside their rows.
     pub runs: RunDesk,
+    /// Runs that ended, for the metrics.
+    pub(super) ended: tokio::sync::Mutex<EndedRuns>,
     /// One refresh at a time.
     pub refreshing: tokio::sync::Mutex<()>,
     stop_agents: Mutex<bool>,
@@ -110,6 +112,7 @@ impl Hive {
             stopping: CancellationToken::new(),
             callers: parts.callers,
             runs: RunDesk::default(),
+            ended: tokio::sync::Mutex::default(),
             refreshing: tokio::sync::Mutex::new(()),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),

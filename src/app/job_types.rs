@@ -276,3 +276,158 @@ pub struct HaltView {
     /// Runs that still run.
     pub running: usize,
 }
+
+/// A new job, or what changes of one. What stands in the way of no other reading is taken as well: keys in camel case,
+/// a trigger's keys beside the others, numbers and booleans as text (systems.md A6).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobRequest {
+    /// Whose; default: the caller, else the hive's `default_agent`. A job stays with its agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Unique among the agent's; a new job needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Default true. A new job that is disabled and has required tools enables itself once, when all exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// When it fires; a new job needs one. Replaced whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerRequest>,
+    /// The one tool of a direct-tier job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub args: Option<Map<String, Value>>,
+    /// What the agent is told; without a `tool` a job needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Tools that an agent-tier run may call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required_tools: Option<Vec<String>>,
+    /// Tool calls that an agent-tier run may make; default 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Time limit of a run; default `60s` with a tool, else `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+    /// What becomes of fire times that passed while nothing could start; default `last`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub missed: Option<Missed>,
+    /// Older missed fire times never run; default `24h`, for a one-shot no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed_within: Option<String>,
+    /// What happens at a fire time while an earlier run is not over; default `skip`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub overlap: Option<Overlap>,
+    /// Attempts after the first; default 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// Each fire time is put off by a stable part of this; default `0s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// Who is told of what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyRequest>,
+}
+
+/// When a job fires: exactly one of `schedule`, `every`, `interval_minutes`, `at`, `in_minutes`, `in_hours`, `event` and
+/// `manual`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TriggerRequest {
+    /// Cron: five fields, six with seconds first, or `@daily` and friends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// Interval, like `30m`, counted from the last start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
+    /// Interval in minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_minutes: Option<u32>,
+    /// Once, RFC 3339; without offset in `timezone`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Once, so many minutes from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_minutes: Option<u32>,
+    /// Once, so many hours from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_hours: Option<u32>,
+    /// Names of events; `*` at the end stands for the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<Vec<String>>,
+    /// Only when somebody asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manual: Option<bool>,
+    /// IANA time zone of `schedule` and `at`; default: the hive's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+}
+
+/// Who is told of a job's runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotifyRequest {
+    /// Also of success; default true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_completion: Option<bool>,
+    /// Minutes between two notices at least; default 0: as the hive says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_minutes: Option<u32>,
+    /// Names of targets; default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Vec<String>>,
+}
+
+/// A schedule whose fire times are asked for: one of `schedule`, `every` and `at`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PreviewRequest {
+    /// Cron.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// Interval, counted from `after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
+    /// Once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// IANA time zone; default: the hive's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// Fire times after this; default: now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// How many, 1 to 1000; default 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+}
+
+/// An event to raise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RaiseRequest {
+    /// `^[a-z][a-z0-9_.:-]*$`, at most 100 characters, none of the hive's own like `run:succeeded`.
+    pub name: String,
+    /// Any JSON of at most 64 KiB; default `{}`.
+    #[serde(default = "nothing")]
+    #[schema(value_type = Option<Object>)]
+    pub data: Value,
+}
+
+fn nothing() -> Value {
+    Value::Object(Map::new())
+}
+
+/// What to halt or resume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HaltRequest {
+    /// Only this agent; none: the whole hive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}

@@ -5,9 +5,12 @@
 mod agents;
 mod clock;
 pub mod doctor;
+pub mod events;
 mod exec;
+pub mod figures;
 pub mod hive;
 pub mod job_types;
+pub mod jobs;
 mod logs;
 pub mod runs;
 mod secrets;

@@ -1,10 +1,8 @@
 //! The tools that an agent has by its skills' scripts, and which one a name means (systems.md D16).
 
-use std::collections::BTreeMap;
-
 use semver::Version;
 
-use super::{Result, hive::Hive, types::AppError};
+use super::{Result, hive::Hive, types::AppError, world::World};
 use crate::{
     db,
     ids::{AgentId, SkillId},
@@ -101,24 +99,32 @@ impl Hive {
     /// # Errors
     /// The database fails.
     pub async fn scripts(&self, agent: &AgentId) -> Result<Vec<Script>> {
-        let world = self.world();
-        let Some(Ok(resolution)) = world.resolutions.get(agent) else { return Ok(Vec::new()) };
-        let wanted: BTreeMap<SkillId, Version> =
-            resolution.skills.iter().map(|(id, r)| (id.clone(), r.version.clone())).collect();
-        let read = self.db.read(move |conn| {
-            let mut scripts = Vec::new();
-            for (skill, version) in wanted {
-                let Some(manifest) = db::skills::manifest(conn, &skill, &version)? else { continue };
-                scripts.extend(manifest.scripts.into_iter().map(|path| Script {
-                    skill: skill.clone(),
-                    version: version.clone(),
-                    path,
-                }));
-            }
-            Ok(scripts)
-        });
+        let (world, agent) = (self.world(), agent.clone());
+        let read = self.db.read(move |conn| scripts(conn, &world, &agent));
         read.await.map_err(|e: db::DbError| AppError::Internal(e.to_string()))
     }
+}
+
+/// As [`Hive::scripts`], of a world that need not be in force yet.
+///
+/// # Errors
+/// The database fails.
+pub(super) fn scripts(
+    conn: &db::Conn,
+    world: &World,
+    agent: &AgentId,
+) -> std::result::Result<Vec<Script>, db::DbError> {
+    let Some(Ok(resolution)) = world.resolutions.get(agent) else { return Ok(Vec::new()) };
+    let mut scripts = Vec::new();
+    for (skill, resolved) in &resolution.skills {
+        let Some(manifest) = db::skills::manifest(conn, skill, &resolved.version)? else { continue };
+        scripts.extend(manifest.scripts.into_iter().map(|path| Script {
+            skill: skill.clone(),
+            version: resolved.version.clone(),
+            path,
+        }));
+    }
+    Ok(scripts)
 }
 
 #[cfg(test)]

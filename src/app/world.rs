@@ -50,6 +50,8 @@ pub struct World {
     pub refused: Vec<Fault>,
     /// Faults of skill sources.
     pub source_faults: Vec<Fault>,
+    /// Jobs of `skep.toml` that were refused, or wait for their tools.
+    pub job_faults: Vec<Fault>,
     /// Every skill.
     pub index: Arc<Index>,
     /// What each agent gets, or why it cannot.
@@ -80,6 +82,7 @@ impl World {
             warnings: loaded.warnings,
             refused: Vec::new(),
             source_faults: Vec::new(),
+            job_faults: Vec::new(),
             index: Arc::default(),
             resolutions: BTreeMap::new(),
             lock: Lock::default(),
@@ -104,8 +107,8 @@ impl World {
             && self.index == other.index
             && self.lock == other.lock
             && self.lock_known == other.lock_known
-            && (&self.warnings, &self.refused, &self.source_faults)
-                == (&other.warnings, &other.refused, &other.source_faults)
+            && (&self.warnings, &self.refused, &self.source_faults, &self.job_faults)
+                == (&other.warnings, &other.refused, &other.source_faults, &other.job_faults)
     }
 
     /// Which agents resolved which skills.
@@ -211,11 +214,15 @@ impl Hive {
         if let Err(e) = self.sync_agents(&world.config).await {
             world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
         }
+        self.sync_config_jobs(&old, &mut world).await;
         for fault in world.refused.iter().filter(|f| !old.refused.contains(f)) {
             tracing::error!(%fault, "refused; what was in force stays so");
         }
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
+        }
+        for fault in world.job_faults.iter().filter(|f| !old.job_faults.contains(f)) {
+            tracing::warn!(%fault, "a job does not run");
         }
         self.read_images(&mut world).await;
         // The first world is never the same: agents wait for it.
@@ -224,6 +231,7 @@ impl Hive {
         } else {
             self.retry_impossible();
         }
+        self.enable_waiting().await;
         drop(guard);
     }
 

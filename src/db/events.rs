@@ -86,9 +86,22 @@ pub fn raised(conn: &Connection, after: i64, limit: usize) -> Result<Vec<Raised>
 /// # Errors
 /// The database fails.
 pub fn after(conn: &Connection, after: i64, limit: u32) -> Result<Vec<Event>, DbError> {
-    let mut query =
-        conn.prepare_cached("SELECT id, at, name, data FROM event WHERE id > ?1 ORDER BY id LIMIT ?2")?;
-    let mut rows = query.query(params![after, limit])?;
+    named(conn, after, None, usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// As [`after`], only of one name; `*` at its end stands for the rest.
+///
+/// # Errors
+/// The database fails.
+pub fn named(conn: &Connection, after: i64, name: Option<&str>, limit: usize) -> Result<Vec<Event>, DbError> {
+    let beginning = name.and_then(|name| name.strip_suffix('*'));
+    let mut query = conn.prepare_cached(
+        "SELECT id, at, name, data FROM event WHERE id > ?1 AND (?2 IS NULL OR name = ?2) \
+         AND (?3 IS NULL OR substr(name, 1, length(?3)) = ?3) ORDER BY id LIMIT ?4",
+    )?;
+    let whole = name.filter(|_| beginning.is_none());
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = query.query(params![after, whole, beginning, limit])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         let data: String = row.get(3)?;

@@ -22,6 +22,8 @@ use crate::{
 
 /// Why a one-shot is disabled after it fired (systems.md A9).
 pub const FIRED: &str = "it fired";
+/// Why a one-shot is disabled that never fired.
+pub const PASSED: &str = "its time passed without it";
 
 /// One job.
 #[derive(Debug, Clone, PartialEq)]
@@ -250,6 +252,40 @@ pub fn list(conn: &Connection, filter: &JobFilter, after: i64, limit: usize) -> 
 /// The database fails.
 pub fn waiting(conn: &Connection) -> Result<Vec<JobRow>, DbError> {
     rows(conn, "WHERE auto_enable ORDER BY id", [])
+}
+
+/// Jobs of `skep.toml` by id, each with what the file last said of `enabled`.
+///
+/// # Errors
+/// The database fails.
+pub fn of_config(conn: &Connection) -> Result<Vec<(JobRow, Option<bool>)>, DbError> {
+    let jobs = rows(conn, "WHERE origin = 'config' ORDER BY id", [])?;
+    let mut query = conn.prepare_cached("SELECT written_enabled FROM job WHERE id = ?1")?;
+    let mut found = Vec::new();
+    for job in jobs {
+        let written = query.query_row([job.id], |r| r.get(0))?;
+        found.push((job, written));
+    }
+    Ok(found)
+}
+
+/// Notes what `skep.toml` says of a job's `enabled`.
+///
+/// # Errors
+/// The database fails.
+pub fn set_written(tx: &Transaction<'_>, id: i64, enabled: bool) -> Result<(), DbError> {
+    tx.prepare_cached("UPDATE job SET written_enabled = ?2 WHERE id = ?1")?.execute(params![id, enabled])?;
+    Ok(())
+}
+
+/// How many jobs an agent has.
+///
+/// # Errors
+/// The database fails.
+pub fn count(conn: &Connection, agent: &AgentId) -> Result<usize, DbError> {
+    let mut query = conn.prepare_cached("SELECT count(*) FROM job WHERE agent = ?1")?;
+    let count: i64 = query.query_row([agent.as_str()], |r| r.get(0))?;
+    Ok(usize::try_from(count).unwrap_or(0))
 }
 
 /// Makes a job; answers it.

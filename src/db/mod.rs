@@ -7,6 +7,8 @@
 pub mod agents;
 pub mod error;
 pub mod events;
+pub mod figures;
+pub mod idempotency;
 pub mod jobs;
 pub mod lock;
 pub mod meta;
@@ -34,6 +36,9 @@ const CHECKED_UP_TO: u64 = 128 << 20;
 
 /// A transaction on the writer's thread, as `Db::write` hands it out.
 pub type Tx<'a> = Transaction<'a>;
+
+/// A connection that only reads, as `Db::read` hands it out; a [`Tx`] can stand in for it.
+pub type Conn = Connection;
 
 /// The hive's database. Clones share it; it closes with the last one.
 #[derive(Debug, Clone)]

@@ -13,7 +13,11 @@ use super::error::{DbError, DbFault};
 const APPLICATION_ID: i64 = 0x736b_6570;
 
 /// Step n makes schema n + 1.
-pub(super) const STEPS: &[&str] = &[include_str!("migrations/001.sql"), include_str!("migrations/002.sql")];
+pub(super) const STEPS: &[&str] = &[
+    include_str!("migrations/001.sql"),
+    include_str!("migrations/002.sql"),
+    include_str!("migrations/003.sql"),
+];
 
 /// Refuses a database that something else made.
 pub(super) fn check_origin(conn: &Connection) -> Result<(), DbError> {

@@ -115,6 +115,17 @@ fn the_lines_of_a_key_are_masked_one_by_one_too() {
 }
 
 #[test]
+fn names_texts_and_numbers_of_json_are_masked_and_it_stays_json() {
+    let masker = masker(&["hunter22", "1234567890", "a\"b}]c\nd"]);
+    let value = serde_json::json!({
+        "hunter22": [1234567890, 5, null, true, "x hunter22 y"],
+        "quoted": "a\"b}]c\nd",
+    });
+    let masked = serde_json::json!({"***": ["***", 5, null, true, "x *** y"], "quoted": "***"});
+    assert_eq!(masker.mask_json(&value), masked);
+}
+
+#[test]
 fn short_values_are_not_masked_and_are_named() {
     let names: Vec<SecretName> = ["A", "B", "C"].iter().map(|s| s.parse().unwrap()).collect();
     let values = ["abc", "abcd", ""].map(|v| SecretValue::new(v).unwrap());

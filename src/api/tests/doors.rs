@@ -26,6 +26,25 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
     ("GET", "/v1/secrets", false, false),
     ("PUT", "/v1/secrets/{name}", false, false),
     ("DELETE", "/v1/secrets/{name}", false, false),
+    ("GET", "/v1/jobs", true, false),
+    ("POST", "/v1/jobs", true, false),
+    ("GET", "/v1/jobs/{id}", true, false),
+    ("PATCH", "/v1/jobs/{id}", true, false),
+    ("DELETE", "/v1/jobs/{id}", true, false),
+    ("POST", "/v1/jobs/{id}/run", true, false),
+    ("POST", "/v1/jobs/{id}/pause", true, false),
+    ("POST", "/v1/jobs/{id}/resume", true, false),
+    ("GET", "/v1/jobs/{id}/next", true, false),
+    ("POST", "/v1/schedules/preview", true, false),
+    ("GET", "/v1/runs", true, false),
+    ("GET", "/v1/runs/{id}", true, false),
+    ("GET", "/v1/runs/{id}/output", true, false),
+    ("POST", "/v1/runs/{id}/cancel", false, false),
+    ("GET", "/v1/halt", false, false),
+    ("POST", "/v1/halt", false, false),
+    ("POST", "/v1/resume", false, false),
+    ("GET", "/v1/events", false, false),
+    ("POST", "/v1/events", false, false),
     ("GET", "/v1/hive", false, false),
     ("GET", "/v1/doctor", false, false),
     ("POST", "/v1/shutdown", false, false),
@@ -37,7 +56,10 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
 ];
 
 pub fn filled(path: &str, agent: &str) -> String {
-    path.replace("{agent}", agent).replace("{id}", "alpha-tools").replace("{name}", "NAME")
+    let id = if path.starts_with("/v1/skills") { "alpha-tools" } else { "1" };
+    // A stream that goes on has no end to wait for.
+    let path = if path == "/v1/events" { "/v1/events?follow=false" } else { path };
+    path.replace("{agent}", agent).replace("{id}", id).replace("{name}", "NAME")
 }
 
 fn passed(answer: &Answer) -> bool {
@@ -143,7 +165,8 @@ async fn an_agent_reads_what_is_its_own_and_nothing_else() {
             }
         }
         if *own {
-            for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            let tabled = |method| ROUTES.iter().any(|r| r.0 == method && r.1 == *path && r.2);
+            for method in ["POST", "PUT", "PATCH", "DELETE"].into_iter().filter(|m| !tabled(*m)) {
                 let answer = open.call_as_agent(method, &filled(path, "writer"), "").await;
                 assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
             }

@@ -37,8 +37,27 @@ soul = "souls/writer.md"
 skills = ["alpha-tools@0.0.0"]
 "#;
 
+/// For jobs: `writer` follows instructions, and has tools as `reader` does.
+pub const JOBS: &str = r#"
+[hive]
+name = "demo"
+timezone = "Europe/Berlin"
+default_agent = "writer"
+[agents.reader]
+skills = ["basic-tools@^1"]
+[agents.zoe]
+[agents.writer]
+skills = ["alpha-tools@0.0.0", "basic-tools@^1"]
+command = ["true"]
+"#;
+
 pub async fn hive(root: &std::path::Path) -> Arc<Hive> {
-    fs::write(root.join("skep.toml"), CONFIG).unwrap();
+    hive_with(root, CONFIG).await
+}
+
+/// With another `skep.toml`.
+pub async fn hive_with(root: &std::path::Path, config: &str) -> Arc<Hive> {
+    fs::write(root.join("skep.toml"), config).unwrap();
     fs::create_dir_all(root.join("souls")).unwrap();
     fs::write(root.join("souls/writer.md"), "# Writer\n").unwrap();
     for skill in ["alpha-tools", "zeta-tools"] {
@@ -86,8 +105,13 @@ impl Open {
 }
 
 pub async fn open() -> Open {
+    open_with(CONFIG).await
+}
+
+/// With another `skep.toml`.
+pub async fn open_with(config: &str) -> Open {
     let (dir, shutdown) = (tempfile::tempdir().unwrap(), CancellationToken::new());
-    let hive = hive(dir.path()).await;
+    let hive = hive_with(dir.path(), config).await;
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = tcp.local_addr().unwrap().port();
     let auth =

@@ -53,7 +53,7 @@ pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: bool) {
 }
 
 /// Ends a running run's processes; its task records the end.
-pub(super) fn end(hive: &Hive, run: &RunRow) {
+pub(in crate::app) fn end(hive: &Hive, run: &RunRow) {
     if let Some(calls) = hive.runs.calls(run.id) {
         calls.end();
     }

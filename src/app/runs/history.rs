@@ -79,11 +79,23 @@ impl Hive {
         TimeZone::get(&self.world().config.zone).unwrap_or(TimeZone::UTC)
     }
 
-    /// Runs, newest first, older than `before`, at most `limit`.
+    /// Runs, newest first, older than `before`, at most `limit`. An agent gets its own.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn runs(&self, filter: RunFilter, before: Option<i64>, limit: usize) -> Result<Vec<RunView>> {
+    pub async fn runs(
+        &self,
+        caller: Option<&AgentId>,
+        mut filter: RunFilter,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<RunView>> {
+        if let Some(caller) = caller {
+            if filter.agent.as_ref().is_some_and(|agent| agent != caller) {
+                return Ok(Vec::new());
+            }
+            filter.agent = Some(caller.clone());
+        }
         let zone = self.zone();
         let rows = self.db.read(move |conn| db::runs::list(conn, &filter, before, limit)).await?;
         Ok(rows.iter().map(|run| self.run_view(run, &zone)).collect())
@@ -131,18 +143,23 @@ impl Hive {
     /// One run.
     ///
     /// # Errors
-    /// There is none.
-    pub async fn run(&self, id: i64) -> Result<RunView> {
-        let row = self.run_row(None, id).await?;
+    /// There is none that the caller may see.
+    pub async fn run(&self, caller: Option<&AgentId>, id: i64) -> Result<RunView> {
+        let row = self.run_row(caller, id).await?;
         Ok(self.run_view(&row, &self.zone()))
     }
 
     /// The output of a run, masked; the channel ends when all is sent and, with `follow`, the run is over.
     ///
     /// # Errors
-    /// There is no such run, or nothing of its output is kept any more.
-    pub async fn run_output(&self, id: i64, request: RunOutputRequest) -> Result<mpsc::Receiver<Bytes>> {
-        let run = self.run_row(None, id).await?;
+    /// There is no such run that the caller may see, or nothing of its output is kept any more.
+    pub async fn run_output(
+        &self,
+        caller: Option<&AgentId>,
+        id: i64,
+        request: RunOutputRequest,
+    ) -> Result<mpsc::Receiver<Bytes>> {
+        let run = self.run_row(caller, id).await?;
         let folder = self.paths.agent(&run.agent).run(id);
         if run.status.is_over() && run.output_bytes.is_none() && run.started_at.is_some() {
             return Err(AppError::NotFound(format!("the output of run {id} is no longer kept")));

@@ -22,7 +22,10 @@ use std::{
 
 use jiff::Timestamp;
 
+pub(in crate::app) use execute::end;
 pub use history::{RunOutputRequest, view};
+
+pub use crate::db::runs::RunFilter;
 pub(in crate::app) use output::gap_text;
 
 use crate::{db::runs::RunRow, ids::AgentId, scheduler::job::Tier};

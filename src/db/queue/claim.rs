@@ -8,7 +8,7 @@ use super::{
     super::{
         error::DbError,
         events::Raised,
-        jobs::{self, FIRED, JobRow},
+        jobs::{self, FIRED, JobRow, PASSED},
         parse_time,
         runs::{self, RunRow},
         time,
@@ -128,7 +128,7 @@ fn apply(
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
         .execute(params![job.id, time(plan.anchor)])?;
     if plan.next.is_none() && matches!(job.spec.trigger, TriggerSpec::OneShot { .. }) {
-        let reason = if plan.claims.is_empty() { "its time passed without it" } else { FIRED };
+        let reason = if plan.claims.is_empty() { PASSED } else { FIRED };
         return disable(tx, world.now, job, reason);
     }
     jobs::set_next(tx, job.id, &job.agent, &job.name, &job.spec, plan.next.as_ref())

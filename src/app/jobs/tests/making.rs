@@ -1,0 +1,215 @@
+//! Making, changing and removing jobs, and who may.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_job_is_answered_whole_with_its_next_fire_times() {
+    let bench = bench().await;
+    let body = json!({"name": "post", "agent": "reader", "schedule": "0 9 * * *", "tool": "read-file"});
+    let JobWritten { job, warnings, next_fires } = bench.try_create(body).await.unwrap();
+    assert_eq!((job.agent.as_str(), job.origin.as_str(), job.enabled), ("reader", "api", true));
+    assert_eq!(job.trigger.timezone.as_deref(), Some("Europe/Berlin"), "the hive's zone is written in");
+    assert_eq!((job.timeout.as_str(), job.missed_within.as_deref()), ("1m", Some("1d")));
+    assert_eq!((job.disabled_reason, job.waiting_reason), (None, None));
+    assert!(warnings[0].contains("Europe/Berlin"), "{warnings:?}");
+    assert_eq!(next_fires.len(), 3);
+    assert_eq!(job.next_fire_at.as_ref(), next_fires.first());
+    assert!(next_fires.iter().all(|at| at.contains("T09:00:00+0")), "{next_fires:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_changed_on_the_way_in_is_told() {
+    let bench = bench().await;
+    let plan = json!([{"tool": "read-file", "args": {}}, {"tool": "write-file", "args": {}}]);
+    let body = json!({"name": "a", "manual": true, "instructions": "Copy it.", "execution_plan": plan});
+    let JobWritten { job, warnings, .. } = bench.try_create(body).await.unwrap();
+    assert_eq!((job.agent.as_str(), job.tier.as_str()), ("writer", "agent"));
+    assert_eq!(job.required_tools, ["read-file", "write-file"]);
+    let told = warnings.join("\n");
+    assert!(told.contains("default agent") && told.contains("step"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_told_with_its_place_and_nothing_is_made() {
+    let bench = bench().await;
+    let base = json!({"name": "a", "every": "1h"});
+    for (more, pointer, says) in [
+        (json!({"agent": "writr", "tool": "read-file"}), "/agent", "did you mean writer?"),
+        (json!({"agent": "reader", "instructions": "Go."}), "/instructions", "no `command`"),
+        (json!({"tool": "read-fil"}), "/tool", "did you mean \"read-file\"?"),
+        (json!({"agent": "zoe", "tool": "read-file"}), "/tool", "no tools"),
+        (json!({"instructions": "Go.", "required_tools": ["read-file", "x"]}), "/required_tools/1", "\"x\""),
+        (json!({"tool": "read-file", "timezone": "Europe/Berlim"}), "/timezone", "Europe/Berlin"),
+        (json!({"tool": "read-file", "every": "0s"}), "/every", ""),
+    ] {
+        let mut body = base.clone();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let found = places(bench.try_create(body).await);
+        assert_eq!(found[0].0, pointer, "{found:?}");
+        assert!(found[0].1.contains(says), "{found:?}");
+    }
+    assert!(bench.jobs().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_an_agents_once() {
+    let bench = bench().await;
+    let first = bench.create(json!({})).await.job;
+    let again = bench.try_create(json!({"name": "a", "manual": true, "tool": "read-file"})).await;
+    assert!(conflict(again).contains(&format!("job {}", first.id)));
+    bench.create(json!({"agent": "reader"})).await;
+    let second = bench.create(json!({"name": "b"})).await.job;
+    assert!(conflict(bench.update(second.id, json!({"name": "a"})).await).contains(&format!("{}", first.id)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changing_a_trigger_never_fires_the_past() {
+    let bench = bench().await;
+    let job = bench.create(json!({"every": "3h"})).await.job;
+    let before = bench.row(job.id).await;
+    // Two hours later it is made to fire every hour: from now on, not at once.
+    let now = bench.hive.now();
+    let old = now - seconds(2 * 3600);
+    bench
+        .hive
+        .db
+        .write(move |tx| db::jobs::update(tx, &JobRow { anchor: old, ..before }, "job:updated", now))
+        .await
+        .unwrap();
+    bench.update(job.id, json!({"every": "1h"})).await.unwrap();
+    let next = bench.row(job.id).await.next.unwrap().at;
+    assert!(next > now + seconds(3500) && next < now + seconds(3700), "{next}");
+    // Longer than since its last start: counted from there.
+    bench.update(job.id, json!({"every": "5h"})).await.unwrap();
+    let row = bench.row(job.id).await;
+    assert_eq!(row.next.unwrap().at, row.anchor + seconds(5 * 3600));
+    assert_eq!(bench.tick(now).await.leased, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_changes_nothing_writes_nothing() {
+    let bench = bench().await;
+    let job = bench.create(json!({})).await.job;
+    let last = bench.last_event().await;
+    let shown = serde_json::to_value(&job).unwrap();
+    let same = bench.update(job.id, shown).await.unwrap().job;
+    assert_eq!(same, job);
+    assert_eq!(bench.update(job.id, json!({"enabled": true})).await.unwrap().job, job);
+    assert_eq!(bench.events(last).await, [""; 0]);
+    bench.update(job.id, json!({"description": "New."})).await.unwrap();
+    assert_eq!(bench.events(last).await, ["job:updated"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removing_a_job_cancels_what_waits_and_lets_run_what_runs() {
+    let bench = bench().await;
+    let job = bench.create(json!({"overlap": "allow"})).await.job;
+    let first = bench.hive.run_job(None, job.id, None).await.unwrap();
+    assert_eq!(bench.tick(bench.hive.now()).await.leased.len(), 1);
+    let second = bench.hive.run_job(None, job.id, None).await.unwrap();
+    let last = bench.last_event().await;
+    bench.hive.delete_job(None, job.id).await.unwrap();
+    assert_eq!(bench.events(last).await, ["run:cancelled", "job:deleted"]);
+    let run = async |id| bench.hive.run(None, id).await.unwrap();
+    assert_eq!((run(first.id).await.status.as_str(), run(first.id).await.job), ("running", None));
+    assert_eq!(run(second.id).await.status.as_str(), "cancelled");
+    assert!(matches!(bench.hive.delete_job(None, job.id).await, Err(AppError::NotFound(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_on_demand_obeys_the_overlap_policy_and_needs_its_tools() {
+    let bench = bench().await;
+    let job = bench.create(json!({})).await.job;
+    let run = bench.hive.run_job(None, job.id, None).await.unwrap();
+    assert_eq!((run.trigger.as_str(), run.status.as_str()), ("manual", "queued"));
+    assert!(conflict(bench.hive.run_job(None, job.id, None).await).contains(&format!("run {}", run.id)));
+    let body = json!({"name": "b", "manual": true, "tool": "later", "enabled": false});
+    let waiting = bench.try_create(body).await.unwrap().job;
+    assert!(conflict(bench.hive.run_job(None, waiting.id, None).await).contains("no tool \"later\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replacing_run_ends_the_one_that_runs() {
+    let bench = bench().await;
+    let job = bench.create(json!({"overlap": "replace"})).await.job;
+    let old = bench.hive.run_job(None, job.id, None).await.unwrap();
+    bench.tick(bench.hive.now()).await;
+    bench.hive.run_job(None, job.id, None).await.unwrap();
+    let row = bench.hive.db.read(move |conn| db::runs::get(conn, old.id)).await.unwrap().unwrap();
+    assert_eq!(row.ending, Some(db::runs::Ending::Replaced));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_sees_and_manages_its_own_jobs_alone() {
+    let bench = bench().await;
+    let (reader, hive) = (agent("reader"), &bench.hive);
+    let own = hive
+        .create_job(Some(&reader), json!({"name": "mine", "manual": true, "tool": "read-file"}), None)
+        .await
+        .unwrap()
+        .job;
+    assert_eq!((own.agent.as_str(), own.origin.as_str()), ("reader", "agent"));
+    let other = bench.create(json!({})).await.job;
+    let body = json!({"agent": "writer", "name": "x", "manual": true, "tool": "read-file"});
+    let foreign = hive.create_job(Some(&reader), body, None).await;
+    assert!(matches!(foreign, Err(AppError::Forbidden(_))), "{foreign:?}");
+    let listed = hive.jobs(Some(&reader), JobFilter::default(), 0, 10).await.unwrap();
+    assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), [own.id]);
+    let filter = JobFilter { agent: Some(agent("writer")), ..JobFilter::default() };
+    assert!(hive.jobs(Some(&reader), filter, 0, 10).await.unwrap().is_empty());
+    // What is another's looks like what is not there.
+    let caller = Some(&reader);
+    for id in [other.id, 999] {
+        let said = [
+            hive.job(caller, id).await.unwrap_err().to_string(),
+            hive.update_job(caller, id, json!({})).await.unwrap_err().to_string(),
+            hive.delete_job(caller, id).await.unwrap_err().to_string(),
+            hive.run_job(caller, id, None).await.unwrap_err().to_string(),
+            hive.pause_job(caller, id).await.unwrap_err().to_string(),
+            hive.resume_job(caller, id).await.unwrap_err().to_string(),
+            hive.job_fires(caller, id, 1).await.unwrap_err().to_string(),
+        ];
+        assert_eq!(said, [const { "" }; 7].map(|_: &str| format!("there is no job {id}")));
+    }
+    let paused = hive.pause_job(caller, own.id).await.unwrap();
+    assert_eq!(paused.disabled_reason.as_deref(), Some("paused by agent reader"));
+    hive.delete_job(caller, own.id).await.unwrap();
+    assert_eq!(bench.names().await, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_secrets_are_masked_wherever_a_job_carries_them() {
+    let bench = bench().await;
+    let value = crate::secrets::SecretValue::new("hunter22hunter").unwrap();
+    bench.hive.set_secret(&"API_KEY".parse().unwrap(), value).await.unwrap();
+    let args = json!({"path": "x/hunter22hunter", "hunter22hunter": 1});
+    let job = bench.create(json!({"args": args, "description": "With hunter22hunter."})).await.job;
+    let shown = serde_json::to_string(&job).unwrap();
+    assert!(!shown.contains("hunter22") && shown.contains("x/***"), "{shown}");
+    assert_eq!(
+        bench.row(job.id).await.spec.args["path"],
+        "x/hunter22hunter",
+        "the run gets what was written"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_key_makes_one_job_and_is_answered_the_same() {
+    let bench = bench().await;
+    let body = json!({"name": "a", "tool": "read-file", "in_minutes": 5});
+    let key = |hash: &str| super::super::once_key(None, "POST /v1/jobs".into(), "k1", hash.as_bytes()).ok();
+    let first = bench.hive.create_job(None, body.clone(), key("one")).await.unwrap();
+    bench.hive.pause_job(None, first.job.id).await.unwrap();
+    let again = bench.hive.create_job(None, body.clone(), key("one")).await.unwrap();
+    assert_eq!(again, first);
+    let other = places(bench.hive.create_job(None, body.clone(), key("two")).await);
+    assert_eq!(other[0].0, "Idempotency-Key");
+    // Another caller's key is another key; what was refused is not kept.
+    let own = super::super::once_key(Some(&agent("reader")), "POST /v1/jobs".into(), "k1", b"one").ok();
+    let made = bench.hive.create_job(Some(&agent("reader")), body.clone(), own).await.unwrap();
+    assert_ne!(made.job.id, first.job.id);
+    let refused = super::super::once_key(None, "POST /v1/jobs".into(), "k2", b"x").ok();
+    conflict(bench.hive.create_job(None, body.clone(), refused.clone()).await);
+    bench.hive.delete_job(None, first.job.id).await.unwrap();
+    assert_ne!(bench.hive.create_job(None, body, refused).await.unwrap().job.id, first.job.id);
+}
