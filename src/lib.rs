@@ -6,8 +6,11 @@
 //!
 //! 1. `ids`, `error`, `fault`, `paths`, `tls`, [`wire`]: names, faults, places, and what both programs say to each other.
 //! 2. Pure: `skill`, `resolver`, `registry::index`, `sandbox::{spec, prompt}`, `supervisor::{state, plan}`,
-//!    `secrets::grants`, `config::model`, `scheduler::{job, rules, request, trigger, due}`, `runs::{state, result}`. No runtime, no files, no clock: `now` is a parameter.
-//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `registry`, `sandbox`, `secrets`, `watcher`.
+//!    `secrets::grants`, `config::model`, `scheduler::{job, rules, request, trigger, due}`,
+//!    `runs::{state, result}`, `notify::{allow, message, sign, throttle}`. No runtime, no files, no clock: `now` is
+//!    a parameter.
+//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `notify`, `registry`, `sandbox`, `secrets`,
+//!    `watcher`.
 //! 4. `app`, the use cases, and `supervisor`, the driver.
 //! 5. `api`, the HTTP edge.
 //! 6. `daemon`, which builds everything; then `cli`, which starts it, and otherwise talks HTTP.
@@ -17,9 +20,10 @@
 //!   listing. One step per agent at a time.
 //! - A container is adopted after a comparison with its specification and with the mounts that its init sees.
 //! - Published bytes never change; what an agent can write is copied before it is looked at.
-//! - Secrets have no `Debug` and no `Serialize`; they travel from the store to the init and nowhere else.
-//! - bollard stays in `engine/docker*`, rusqlite in `db`, axum in `api`, notify in `watcher`; the environment is
-//!   read in `config::env` alone; only `bin/` ends the process. No lock is held across an `.await`.
+//! - Secrets have no `Debug` and no `Serialize`; they travel from the store to the init, and to the targets of notices
+//!   that name them, and nowhere else.
+//! - bollard stays in `engine/docker*`, rusqlite in `db`, axum in `api`, the crate notify in `watcher`; the environment
+//!   is read in `config::env` alone; only `bin/` ends the process. No lock is held across an `.await`.
 
 #[cfg(feature = "host")]
 pub mod api;
@@ -45,6 +49,8 @@ pub mod ids;
 pub mod images;
 #[cfg(feature = "host")]
 pub mod init;
+#[cfg(feature = "host")]
+pub mod notify;
 #[cfg(feature = "host")]
 pub mod paths;
 #[cfg(feature = "host")]

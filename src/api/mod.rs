@@ -17,6 +17,7 @@ mod metrics;
 mod observe;
 mod page;
 mod problem;
+mod run_tools;
 mod runs;
 mod secrets;
 mod serve;
@@ -81,6 +82,8 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(skills::show))
         .routes(routes!(skills::resolve))
         .routes(routes!(skills::update))
+        .routes(routes!(run_tools::list))
+        .routes(routes!(run_tools::call))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::set, secrets::remove))
         .routes(routes!(jobs::list, jobs::create))

@@ -120,18 +120,14 @@ impl Hive {
         let started = agent.link.start(start, Vec::new()).await.inspect_err(|_| self.wake.notify_one())?;
         let mut guard = EndOnDrop { link: agent.link.clone(), id: started.id, over: false };
         let masker = self.world().masker.clone();
-        let Started { fds, exit, .. } = started;
-        let [stdin, stdout, stderr] = pipes(fds)?;
-        let feed = feed(stdin, request.stdin.unwrap_or_default().into_bytes());
-        let (out, err) = (collect(stdout, &masker), collect(stderr, &masker));
-        let ((), (stdout, cut_out), (stderr, cut_err), exit) = tokio::join!(feed, out, err, exit);
-        let exit: Exit = exit.map_err(|_| AppError::from(LinkError::Lost))?;
+        let stdin = request.stdin.unwrap_or_default().into_bytes();
+        let Attended { exit, stdout, stderr } = attend(started, stdin, &masker).await?;
         guard.over = true;
         Ok(ExecResult {
             exit_code: exit.code,
-            stdout: String::from_utf8_lossy(&stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&stderr).into_owned(),
-            truncated: cut_out || cut_err,
+            stdout: String::from_utf8_lossy(&stdout.0).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr.0).into_owned(),
+            truncated: stdout.1 || stderr.1,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             timed_out: exit.timed_out,
             oom: exit.oom,
@@ -224,6 +220,27 @@ fn start(
         bound: true,
         io,
     })
+}
+
+/// What a process said until its proven end.
+pub(super) struct Attended {
+    pub(super) exit: Exit,
+    /// The first megabyte of standard output, masked, and whether there was more.
+    pub(super) stdout: (Vec<u8>, bool),
+    /// The same of standard error.
+    pub(super) stderr: (Vec<u8>, bool),
+}
+
+/// Gives a process its input, and takes its output until all of it is proven dead.
+///
+/// # Errors
+/// The link breaks.
+pub(super) async fn attend(started: Started, stdin: Vec<u8>, masker: &Masker) -> Result<Attended, AppError> {
+    let Started { fds, exit, .. } = started;
+    let [input, stdout, stderr] = pipes(fds)?;
+    let (out, err) = (collect(stdout, masker), collect(stderr, masker));
+    let ((), stdout, stderr, exit) = tokio::join!(feed(input, stdin), out, err, exit);
+    Ok(Attended { exit: exit.map_err(|_| AppError::from(LinkError::Lost))?, stdout, stderr })
 }
 
 fn pipes(fds: Vec<OwnedFd>) -> Result<[OwnedFd; 3], AppError> {

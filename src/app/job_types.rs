@@ -207,6 +207,51 @@ pub struct RunView {
     pub output_bytes: Option<u64>,
 }
 
+/// A tool that an agent-tier run may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunTool {
+    /// As its job names it.
+    pub name: String,
+    /// What it does, in a sentence; null when its script does not say.
+    pub description: Option<String>,
+    /// JSON Schema of its arguments (`<script>.schema.json`); null when there is none.
+    #[schema(value_type = Option<Object>)]
+    pub input_schema: Option<Value>,
+    /// Why it cannot be called, when the agent does not have it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+/// How a tool call of a run ended: one of its steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ToolCall {
+    /// The tool, as it was called.
+    pub tool: String,
+    /// Whether it exited with 0 and did not answer `success: false`.
+    pub success: bool,
+    /// Exit code, 128 + signal when a signal killed it; null when it is not known.
+    pub exit_code: Option<i32>,
+    /// Its standard output, secrets masked: as JSON where it is JSON, else as text; at most 1 MiB.
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Value>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Its standard error, secrets masked, at most 1 MiB.
+    pub stderr: String,
+    /// Whether output was cut.
+    pub truncated: bool,
+    /// From start to proven end, in milliseconds.
+    pub duration_ms: u64,
+    /// It was ended because its time (60 s) was up.
+    pub timed_out: bool,
+    /// The kernel killed it for memory.
+    pub oom: bool,
+    /// Which step of the run it was, from 1.
+    pub step: u32,
+    /// Steps that the run may take.
+    pub max_steps: u32,
+}
+
 /// What an event that somebody raised is now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventView {

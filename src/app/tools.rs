@@ -35,6 +35,13 @@ impl Script {
         self.name() == name || self.file() == name
     }
 
+    /// Where the schema of its arguments lies beside it, when it has one.
+    #[must_use]
+    pub fn schema_path(&self) -> String {
+        let folder = self.path.strip_suffix(self.file()).unwrap_or_default();
+        format!("{folder}{}.schema.json", self.name())
+    }
+
     /// Where it lies in the container: by its version, so that a run keeps what it began with.
     #[must_use]
     pub fn place(&self) -> String {

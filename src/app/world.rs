@@ -30,9 +30,12 @@ use crate::{
         lock::{Lock, LockedAgent},
         solve::{Request, Resolution, Update, solve},
     },
-    secrets::{mask::Masker, store::Secrets},
+    secrets::{SecretValue, mask::Masker, store::Secrets},
     supervisor::agent::Agent,
 };
+
+/// Replaced values that are still masked.
+const MAX_RETIRED: usize = 1_000;
 
 /// What is wanted.
 #[derive(Debug, Clone)]
@@ -61,8 +64,10 @@ pub struct World {
     pub souls: BTreeMap<AgentId, Result<String, String>>,
     /// The secrets.
     pub secrets: Arc<Secrets>,
-    /// Masks them.
+    /// Masks them, and those that they replaced: what was started before still holds the old ones.
     pub masker: Masker,
+    /// Values that were in force before, since the supervisor started.
+    retired: Arc<Vec<SecretValue>>,
     /// Ids of the images that agents name, as far as they are there.
     pub images: BTreeMap<String, String>,
 }
@@ -85,6 +90,7 @@ impl World {
             souls: BTreeMap::new(),
             secrets: Arc::default(),
             masker: Masker::new([]),
+            retired: Arc::default(),
             images: BTreeMap::new(),
         }
     }
@@ -275,7 +281,12 @@ impl Hive {
     fn read_secrets(&self, world: &mut World) {
         match self.secret_store(&world.config).load() {
             Ok(loaded) => {
-                world.masker = Masker::new(loaded.secrets.iter().map(|(_, value)| value));
+                let known = |value: &SecretValue| loaded.secrets.iter().any(|(_, new)| new == value);
+                let gone = world.secrets.iter().map(|(_, value)| value).filter(|value| !known(value));
+                let retired: Vec<SecretValue> = gone.chain(world.retired.iter()).cloned().collect();
+                world.retired = Arc::new(retired.into_iter().take(MAX_RETIRED).collect());
+                let values = loaded.secrets.iter().map(|(_, value)| value).chain(world.retired.iter());
+                world.masker = Masker::new(values);
                 world.secrets = Arc::new(loaded.secrets);
                 world.warnings.extend(loaded.warnings);
             }

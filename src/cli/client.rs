@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Method, Response, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url, header};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::{
@@ -21,6 +21,9 @@ use crate::paths::HivePaths;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For a connection.
 const DIAL: Duration = Duration::from_secs(5);
+/// Items of a page that the API gives at most.
+const LARGEST_PAGE: usize = 1000;
+const JSON: &str = "application/json";
 
 /// Where the supervisor answers.
 #[derive(Debug, Clone)]
@@ -126,7 +129,8 @@ impl Client {
     /// Nobody answers, or the answer is a refusal.
     pub async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {
         let request = self.request(Method::GET, path)?.query(query).timeout(PATIENCE);
-        let response = self.send(request).await?;
+        // What can also be a stream is wanted as JSON.
+        let response = self.send(request.header(header::ACCEPT, JSON)).await?;
         response.json().await.map_err(|e| self.broken(&e))
     }
 
@@ -151,6 +155,33 @@ impl Client {
             }
             cursor = page.next;
         }
+    }
+
+    /// The first items of a list, at most `most`, and whether there are more.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn first<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        most: usize,
+    ) -> Result<(Vec<T>, bool), Failure> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        while items.len() < most {
+            let limit = (most - items.len()).min(LARGEST_PAGE).to_string();
+            let mut query = query.to_vec();
+            query.push(("limit", &limit));
+            query.extend(cursor.as_deref().map(|c| ("cursor", c)));
+            let page: Page<T> = self.get(path, &query).await?;
+            items.extend(page.items);
+            if page.next.is_none() || page.next == cursor {
+                return Ok((items, false));
+            }
+            cursor = page.next;
+        }
+        Ok((items, true))
     }
 
     /// A request with a JSON body (or none); answers the response.
@@ -197,6 +228,24 @@ impl Client {
     /// As [`Client::get`].
     pub async fn stream(&self, path: &str, query: &[(&str, &str)]) -> Result<Response, Failure> {
         self.send(self.request(Method::GET, path)?.query(query)).await
+    }
+
+    /// `GET` of server-sent events, those after the one with this id.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn events(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        last: Option<i64>,
+    ) -> Result<Response, Failure> {
+        let mut request = self.request(Method::GET, path)?.query(query);
+        request = request.header(header::ACCEPT, "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last.to_string());
+        }
+        self.send(request).await
     }
 
     /// Whether the supervisor says that it is ready.
@@ -281,7 +330,7 @@ impl Client {
     }
 
     fn refused(&self, status: StatusCode, body: &[u8]) -> Failure {
-        let failure = refusal(status, body);
+        let failure = Failure { status: Some(status.as_u16()), ..refusal(status, body) };
         match (&self.place, status) {
             (Place::Tcp { .. }, StatusCode::UNAUTHORIZED) => failure
                 .help("set SKEP_TOKEN to the content of .skep/token of the hive, or run inside its folder"),
@@ -350,6 +399,10 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     };
     let mut failure = Failure::new(problem.detail.filter(|d| !d.is_empty()).unwrap_or(problem.title));
     for e in problem.errors {
+        // The only one is what was just said.
+        if e.detail == failure.message {
+            continue;
+        }
         let line = if e.pointer.is_empty() { e.detail } else { format!("{}: {}", e.pointer, e.detail) };
         failure.details.push(line);
     }

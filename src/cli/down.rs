@@ -5,7 +5,6 @@
 
 use std::{
     fs,
-    io::{BufRead, IsTerminal},
     time::{Duration, Instant},
 };
 
@@ -13,10 +12,10 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{
+    ask,
     client::Client,
     failure::{FAILED, Failure, Outcome},
     hive::{self, Context},
-    terminal,
 };
 use crate::{
     db::lock::{HiveLock, Holder},
@@ -48,7 +47,6 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     context.only_here()?;
     let hive = context.hive()?;
     if args.purge && !args.yes && !may_purge(context, &hive)? {
-        context.ui.note("nothing was done");
         return Ok(FAILED);
     }
     match hive::supervisor(&hive)? {
@@ -59,18 +57,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 fn may_purge(context: &Context, hive: &HivePaths) -> Result<bool, Failure> {
-    if !terminal::is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(Failure::usage("--purge asks first, and there is no terminal to ask on")
-            .help("add --yes when you are sure"));
-    }
-    context.ui.err(&format!(
+    let question = format!(
         "This removes {} for good: the database, stored skills, logs, and what the agents keep in their\n\
-         workspaces. skep.toml, skep.lock, skills, souls and secrets stay. Remove it? [y/N]",
+         workspaces. skep.toml, skep.lock, skills, souls and secrets stay. Remove it?",
         hive.state().display()
-    ));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    );
+    ask::sure(context, "--purge", &question)
 }
 
 async fn stop_supervisor(

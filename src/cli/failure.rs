@@ -20,6 +20,8 @@ pub struct Failure {
     pub help: Vec<String>,
     /// Whoever reads our output has gone: there is nobody to tell.
     pub broken_pipe: bool,
+    /// Status of the supervisor's refusal; none: it did not refuse.
+    pub status: Option<u16>,
 }
 
 /// A command's exit code, or why it failed.

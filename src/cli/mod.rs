@@ -3,14 +3,18 @@
 //!
 //! Results go to standard output, everything else to standard error. Nothing here ends the process.
 
+mod ask;
 mod attach;
 pub mod client;
 mod doctor;
 mod down;
+mod events;
 mod exec;
 pub mod failure;
+mod halt;
 mod hive;
 mod init;
+mod job;
 mod lifecycle;
 mod logs;
 mod mounted;
@@ -18,6 +22,7 @@ mod offline;
 mod prompt;
 mod ps;
 mod resolve;
+mod run;
 mod secret;
 mod skill;
 mod terminal;
@@ -25,6 +30,7 @@ pub mod ui;
 mod up;
 mod update;
 mod validate;
+mod when;
 
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
@@ -95,6 +101,19 @@ enum Command {
     /// List, show and check skills
     #[command(subcommand)]
     Skill(skill::Command),
+    /// Make, list, run and pause jobs: what agents do by themselves, and when
+    #[command(subcommand)]
+    Job(job::Command),
+    /// List, show and cancel the runs of jobs, and print what they wrote
+    #[command(subcommand)]
+    Run(run::Command),
+    /// Keep new runs from starting, those of one agent or all
+    Halt(halt::HaltArgs),
+    /// Let runs start again
+    Resume(halt::ResumeArgs),
+    /// Show what happened in the hive, and what happens; raise events
+    #[command(after_help = events::EXAMPLES)]
+    Events(events::Args),
     /// List, set and remove secrets
     #[command(subcommand)]
     Secret(secret::Command),
@@ -171,6 +190,11 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Resolve(args) => resolve::run(context, &args).await,
         Command::Update(args) => update::run(context, &args).await,
         Command::Skill(command) => skill::run(context, &command).await,
+        Command::Job(command) => job::run(context, &command).await,
+        Command::Run(command) => run::run(context, &command).await,
+        Command::Halt(args) => halt::halt(context, &args).await,
+        Command::Resume(args) => halt::resume(context, &args).await,
+        Command::Events(args) => events::run(context, &args).await,
         Command::Secret(command) => secret::run(context, &command).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Completions { shell } => completions(shell),

@@ -8,7 +8,7 @@ use super::{
     failure::{Failure, Outcome, USAGE},
     hive::{Context, mistakes},
     offline,
-    ui::{lines_of, plain},
+    ui::{lines_of, plain, short},
 };
 use crate::{
     app::types::SkillView,
@@ -101,16 +101,6 @@ fn state(skill: &SkillView) -> String {
 
 fn join(list: &[String]) -> String {
     if list.is_empty() { "-".to_owned() } else { list.join(", ") }
-}
-
-fn short(text: &str, most: usize) -> String {
-    let text = plain(text);
-    if text.chars().count() <= most {
-        return text;
-    }
-    let mut cut: String = text.chars().take(most - 1).collect();
-    cut.push('…');
-    cut
 }
 
 async fn show(context: &Context, id: &SkillId, json: bool) -> Outcome {

@@ -35,6 +35,11 @@ fn the_help_lists_what_there_is() {
       resolve      Show which skill versions agents get, and why
       update       Take newer skill versions within what skep.toml allows, and rewrite skep.lock
       skill        List, show and check skills
+      job          Make, list, run and pause jobs: what agents do by themselves, and when
+      run          List, show and cancel the runs of jobs, and print what they wrote
+      halt         Keep new runs from starting, those of one agent or all
+      resume       Let runs start again
+      events       Show what happened in the hive, and what happens; raise events
       secret       List, set and remove secrets
       doctor       Look for what is missing, wrong or unsafe on this machine
       completions  Print a script that completes skep's commands in a shell

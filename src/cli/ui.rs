@@ -194,6 +194,18 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Text of others in one line of at most `most` characters.
+#[must_use]
+pub fn short(text: &str, most: usize) -> String {
+    let text = plain(text);
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
 /// Text of others with its lines kept.
 #[must_use]
 pub fn lines_of(text: &str) -> String {

@@ -60,6 +60,7 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ("registry.agent_skills", old.registry.agent_skills != new.registry.agent_skills),
             ("registry.limits", old.registry.limits != new.registry.limits),
             ("secrets.file", old.secrets_file != new.secrets_file),
+            ("notify", old.notify != new.notify),
             ("runs", old.runs != new.runs),
         ]),
         restart: listed(&[
@@ -134,11 +135,12 @@ mod tests {
         let old = config("[agents.a]");
         let new = config(
             "[hive]\nname = 'x'\ntimezone = 'UTC'\ndefault_agent = 'a'\nca_bundle = 'ca.pem'\n[api]\nlisten = 'none'\nallowed_hosts = []\n\
-             [registry]\nsources = []\nagent_skills = 'auto'\nlimits.files = 3\n[secrets]\nfile = 's.json'\n[agents.a]",
+             [registry]\nsources = []\nagent_skills = 'auto'\nlimits.files = 3\n[secrets]\nfile = 's.json'\n\
+             [notify]\ninterval_minutes = 1\n[agents.a]",
         );
         let changes = changed(&old, &new);
         assert_eq!(changes.restart, ["hive.name", "api.listen"]);
-        assert_eq!(changes.live.len(), 8);
+        assert_eq!(changes.live.len(), 9);
         assert_eq!(names(&changes.changed), ["a"], "all agents carry the CA bundle");
     }
 }

@@ -19,6 +19,10 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "SKEP_HOST", doc: "address of the supervisor's API, instead of the hive's own socket" },
     Variable { name: "SKEP_TOKEN", doc: "bearer token for SKEP_HOST, instead of the hive's own .skep/token" },
     Variable { name: "SKEP_LOG", doc: "what is logged, such as info or skep=debug" },
+    Variable {
+        name: "SKILL_NOTIFY_INTERVAL_MINUTES",
+        doc: "least minutes between two notices of one job where skep.toml says none",
+    },
     Variable { name: "DOCKER_HOST", doc: "address of the Docker engine, instead of /var/run/docker.sock" },
     Variable { name: "NO_COLOR", doc: "no colour when set to anything" },
     Variable { name: "http_proxy", doc: "proxy that image builds use" },
@@ -67,6 +71,8 @@ pub struct Env {
     pub token: Option<String>,
     /// `SKEP_LOG`.
     pub log: Option<String>,
+    /// `SKILL_NOTIFY_INTERVAL_MINUTES` (systems.md A14), as written.
+    pub notify_interval: Option<String>,
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
     /// `NO_COLOR` is set to anything but the empty string (no-color.org).
@@ -94,6 +100,7 @@ impl Env {
             host: lookup("SKEP_HOST"),
             token: lookup("SKEP_TOKEN"),
             log: lookup("SKEP_LOG"),
+            notify_interval: lookup("SKILL_NOTIFY_INTERVAL_MINUTES"),
             docker_host: lookup("DOCKER_HOST"),
             no_color: lookup("NO_COLOR").is_some(),
             term: lookup("TERM"),

@@ -21,7 +21,7 @@ const fn key(name: &'static str, form: &'static str, default: &'static str, doc:
     Key { name, form, default, doc }
 }
 
-/// The top level of the file. The last four are known but have no effect yet.
+/// The top level of the file; [`NOT_YET`] names those that have no effect yet.
 pub const ROOT: &[Key] = &[
     key("hive", "table", "", "the hive itself"),
     key("api", "table", "", "where the HTTP API listens"),
@@ -30,14 +30,14 @@ pub const ROOT: &[Key] = &[
     key("defaults", "table", "", "values for all agents: any agent key but skills and jobs"),
     key("agents", "table", "", "the agents, one table each"),
     key("runs", "table", "", "limits and retention of runs"),
-    key("notify", "table", "", "targets of notifications"),
+    key("notify", "table", "", "who is told of runs"),
     key("tools", "table", "", "defaults and hidden parameters of tools"),
     key("preflight", "array of tables", "", "checks before a run"),
     key("model", "table", "", "the model endpoint"),
 ];
 
 /// Sections that are accepted, with a warning, and do nothing in this version.
-pub const NOT_YET: &[&str] = &["notify", "tools", "preflight", "model"];
+pub const NOT_YET: &[&str] = &["tools", "preflight", "model"];
 
 /// `[hive]`.
 pub const HIVE: &[Key] = &[
@@ -100,6 +100,60 @@ pub const SECRETS: &[Key] = &[key(
     "\"secrets/env.json\"",
     "JSON object of names and values, relative to the hive",
 )];
+
+/// `[notify]`.
+pub const NOTIFY: &[Key] = &[
+    key(
+        "interval_minutes",
+        "30",
+        "SKILL_NOTIFY_INTERVAL_MINUTES, else 0",
+        "least minutes between two notices of one job; 0 is none",
+    ),
+    key(
+        "allow",
+        "[\"127.0.0.1:9000\", \"10.0.0.0/8\", \"hooks.lan\"]",
+        "[]",
+        "loopback, private and link-local targets that may be reached: host, address or network, with a port or any",
+    ),
+    key("webhook", "array of tables", "none", "addresses that a JSON body is posted to"),
+    key("telegram", "array of tables", "none", "chats that a Telegram bot writes into"),
+    key("ntfy", "array of tables", "none", "topics of an ntfy server"),
+];
+
+/// `[[notify.webhook]]`.
+pub const WEBHOOK: &[Key] = &[
+    key("name", "\"ops\"", "webhook-1, …", "what jobs call it"),
+    key(
+        "url",
+        "\"https://hooks.example.com/x\"",
+        "required",
+        "where to; may hold ${SECRET_NAME} behind the host",
+    ),
+    key("secret", "\"HOOK_SECRET\"", "none", "name of the secret that signs (Standard Webhooks)"),
+    key(
+        "headers",
+        "{ Authorization = \"Bearer ${HOOK_TOKEN}\" }",
+        "{}",
+        "headers sent as well; may hold ${SECRET_NAME}",
+    ),
+];
+
+/// `[[notify.telegram]]`.
+pub const TELEGRAM: &[Key] = &[
+    key("name", "\"me\"", "telegram-1, …", "what jobs call it"),
+    key("chat_id", "\"8304042211\" | \"@channel\"", "required", "the chat"),
+    key("token", "\"TELEGRAM_TOKEN\"", "required", "name of the secret with the bot's token"),
+    key("base_url", "\"https://api.telegram.org\"", "\"https://api.telegram.org\"", "the Bot API"),
+];
+
+/// `[[notify.ntfy]]`.
+pub const NTFY: &[Key] = &[
+    key("name", "\"phone\"", "ntfy-1, …", "what jobs call it"),
+    key("url", "\"https://ntfy.sh\"", "required", "the server, without the topic"),
+    key("topic", "\"my-alerts\"", "required", "the topic"),
+    key("token", "\"NTFY_TOKEN\"", "none", "name of the secret with an access token"),
+    key("priority", "1 to 5", "the server's", "how urgent; 5 is the most"),
+];
 
 /// `[agents.<id>]`; all but `skills` and `jobs` also in `[defaults]`.
 pub const AGENT: &[Key] = &[
@@ -209,6 +263,10 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("[registry]", REGISTRY),
     ("[registry.limits]", LIMITS),
     ("[secrets]", SECRETS),
+    ("[notify]", NOTIFY),
+    ("[[notify.webhook]]", WEBHOOK),
+    ("[[notify.telegram]]", TELEGRAM),
+    ("[[notify.ntfy]]", NTFY),
     ("[agents.<id>]", AGENT),
     ("[[agents.<id>.jobs]]", JOB),
     ("[agents.<id>.jobs.notify]", JOB_NOTIFY),

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     check::key_in,
+    env::Env,
     model::{Config, Workspace},
     parse::{Parsed, Unsaid, parse_with},
     reader::position,
@@ -78,6 +79,11 @@ fn summary(faults: &[Fault]) -> String {
 /// # Errors
 /// [`ConfigError`]; nothing of a file with a mistake is used.
 pub fn load(hive_dir: &Path) -> Result<Loaded, ConfigError> {
+    load_under(hive_dir, &Env::read())
+}
+
+/// As [`load`], in an environment that tests choose.
+fn load_under(hive_dir: &Path, env: &Env) -> Result<Loaded, ConfigError> {
     let path = hive_dir.join(FILE);
     let bytes = read_regular(&path, MOST_BYTES).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => ConfigError::NotFound(hive_dir.to_owned()),
@@ -86,15 +92,35 @@ pub fn load(hive_dir: &Path) -> Result<Loaded, ConfigError> {
     let hash = hex::encode(Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|e| not_utf8(&e))?;
     let unsaid = Unsaid { name: folder_name(hive_dir), zone: system_zone() };
-    let parsed = match parse_with(&text, FILE, unsaid) {
+    let mut parsed = match parse_with(&text, FILE, unsaid) {
         Ok(parsed) => parsed,
         Err(faults) => return Err(ConfigError::Invalid { faults, text }),
     };
-    let faults = on_disk(hive_dir, &parsed, &text);
+    let mut faults = on_disk(hive_dir, &parsed, &text);
+    faults.extend(from_environment(&mut parsed, env));
     if !faults.is_empty() {
         return Err(ConfigError::Invalid { faults, text });
     }
     Ok(Loaded { config: parsed.config, warnings: parsed.warnings, hash, text })
+}
+
+/// Fills in what the environment says where the file says nothing.
+fn from_environment(parsed: &mut Parsed, env: &Env) -> Option<Fault> {
+    let written = env.notify_interval.as_ref()?;
+    if parsed.places.contains_key("notify.interval_minutes") {
+        return None;
+    }
+    match written.trim().parse() {
+        Ok(minutes) => parsed.config.notify.interval_minutes = minutes,
+        Err(_) => {
+            let fault = Fault::new(
+                "SKILL_NOTIFY_INTERVAL_MINUTES",
+                format!("{written:?} is not a number of minutes"),
+            );
+            return Some(fault.help("set the variable to a number such as 30, or remove it"));
+        }
+    }
+    None
 }
 
 /// Reads a regular file of at most `most` bytes, without waiting on a pipe put in its place.

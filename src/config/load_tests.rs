@@ -141,3 +141,18 @@ fn a_link_gives_no_workspace_to_what_the_hive_trusts() {
     symlink("soul.md", dir.path().join("link.md")).unwrap();
     assert!(load(dir.path()).is_ok(), "other links inside the hive are the operator's own");
 }
+
+#[test]
+fn the_environment_says_how_often_to_notify_where_the_file_does_not() {
+    let env = |value: &str| Env { notify_interval: Some(value.into()), ..Env::default() };
+    let minutes = |text: &str, env: &Env| {
+        load_under(hive(&[("skep.toml", text)]).path(), env).map(|l| l.config.notify.interval_minutes)
+    };
+    assert_eq!(minutes("", &Env::default()).unwrap(), 0);
+    assert_eq!(minutes("", &env("15")).unwrap(), 15);
+    assert_eq!(minutes("[notify]", &env(" 15 ")).unwrap(), 15);
+    assert_eq!(minutes("[notify]\ninterval_minutes = 0", &env("15")).unwrap(), 0);
+    assert_eq!(minutes("[notify]\ninterval_minutes = 5", &env("soon")).unwrap(), 5);
+    let told = minutes("", &env("soon")).unwrap_err().to_string();
+    assert!(told.contains("SKILL_NOTIFY_INTERVAL_MINUTES: \"soon\" is not a number of minutes"), "{told}");
+}

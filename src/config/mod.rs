@@ -11,6 +11,7 @@ mod jobs;
 pub mod keys;
 pub mod load;
 pub mod model;
+mod notify;
 mod parse;
 mod reader;
 pub mod render;

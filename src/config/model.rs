@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{AgentId, HiveName, SecretName, SkillRef},
+    notify::allow::AllowRule,
     scheduler::job::JobSpec,
+    secrets::template::Template,
 };
 
 /// A whole hive.
@@ -32,6 +34,8 @@ pub struct Config {
     pub secrets_file: PathBuf,
     /// `[runs]`.
     pub runs: Runs,
+    /// `[notify]`.
+    pub notify: Notify,
     /// `[agents.*]`, each with `[defaults]` applied.
     pub agents: BTreeMap<AgentId, Agent>,
 }
@@ -209,4 +213,61 @@ impl Default for Runs {
             keep_history: Duration::from_secs(90 * DAY),
         }
     }
+}
+
+/// `[notify]`: who is told of runs, and how often.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Notify {
+    /// Minutes between two notices of one job that says nothing itself; 0: none (`interval_minutes`, else the
+    /// environment's `SKILL_NOTIFY_INTERVAL_MINUTES`, else 0).
+    pub interval_minutes: u32,
+    /// Targets that are not on the public internet and may be reached all the same.
+    pub allow: Vec<AllowRule>,
+    /// All targets; their names are unique.
+    pub targets: Vec<NotifyTarget>,
+}
+
+/// One of `[[notify.webhook]]`, `[[notify.telegram]]`, `[[notify.ntfy]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotifyTarget {
+    /// What jobs and the outbox call it; `webhook-1` and so on where none is written.
+    pub name: String,
+    /// Where it is and how it is spoken to.
+    #[serde(flatten)]
+    pub to: NotifyTo,
+}
+
+/// Where a target is and how it is spoken to. Secrets are named, never held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum NotifyTo {
+    /// A JSON body is posted.
+    Webhook {
+        /// HTTP or HTTPS; secrets only behind the host.
+        url: Template,
+        /// What signs the body, as Standard Webhooks do it; none: not signed.
+        secret: Option<SecretName>,
+        /// Headers sent as well, names in lower case.
+        headers: BTreeMap<String, Template>,
+    },
+    /// A bot writes into a chat.
+    Telegram {
+        /// The Bot API, `https://api.telegram.org` unless written.
+        base_url: String,
+        /// A number, or the @name of a channel.
+        chat_id: String,
+        /// The bot's token.
+        token: SecretName,
+    },
+    /// A topic of an ntfy server.
+    Ntfy {
+        /// The server.
+        url: String,
+        /// The topic.
+        topic: String,
+        /// An access token.
+        token: Option<SecretName>,
+        /// From 1 to 5; none: the server's default.
+        priority: Option<u8>,
+    },
 }

@@ -12,6 +12,7 @@ use super::{
     jobs::{self, Owner},
     keys::{self, Key},
     model::{Agent, AgentSkills, Api, Config, Registry, SkillLimits},
+    notify,
     reader::{Field, Lines, Places, Reader, Table},
     runs, values,
 };
@@ -104,6 +105,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Conf
         registry: registry(r, &root),
         secrets_file: PathBuf::from("secrets/env.json"),
         runs: runs::read(r, &root),
+        notify: notify::read(r, &root),
         agents: BTreeMap::new(),
     };
     let secrets = section(r, &root, "secrets", keys::SECRETS);

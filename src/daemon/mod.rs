@@ -37,6 +37,7 @@ use crate::{
         binary,
         door::{self, Caller},
     },
+    notify::{self, outbox},
     paths::HivePaths,
     registry::store::Store,
     secrets::SecretValue,
@@ -93,6 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.spawn(answer_doors(hive.clone(), incoming, served.clone()));
     tasks.spawn(watch_files(hive.clone()));
     tasks.spawn(runs::driver::run(hive.clone()));
+    tasks.spawn(deliver_notices(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
     tracing::info!(hive = %hive.name, root = %hive.paths.root.display(), "the supervisor is up");
     driver::run(hive.clone()).await;
@@ -295,6 +297,16 @@ async fn watch_files(hive: Arc<Hive>) {
         }
         hive.refresh(&UpdateScope::default()).await;
     }
+}
+
+async fn deliver_notices(hive: Arc<Hive>) {
+    let (wanted, clock) = (hive.clone(), hive.clone());
+    let targets = move || {
+        let world = wanted.world();
+        Arc::new(notify::Targets::resolve(&world.config.notify, &world.secrets))
+    };
+    let clock = Arc::new(move || clock.now());
+    outbox::run(hive.db.clone(), targets, clock, outbox::Pace::default(), hive.stopping.clone()).await;
 }
 
 async fn wait_for_signals(hive: Arc<Hive>) {

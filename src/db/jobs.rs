@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     error::{DbError, DbFault},
-    events, parse_time, time,
+    events, parse_time, queue, time,
 };
 use crate::{
     ids::AgentId,
@@ -60,6 +60,8 @@ pub struct JobRow {
     pub created_at: Timestamp,
     /// When somebody changed it last.
     pub updated_at: Timestamp,
+    /// Events up to this id are its past.
+    pub heard_until: i64,
 }
 
 /// How a job's last run ended.
@@ -143,7 +145,7 @@ impl From<rusqlite::Error> for JobError {
 
 const COLUMNS: &str = "id, agent, name, origin, spec, enabled, disabled_reason, auto_enable, anchor_at, \
     next_fire_at, next_shifted_from, consecutive_failures, backoff_until, last_run_id, last_run_at, \
-    last_run_status, last_run_summary, last_notified_at, created_at, updated_at";
+    last_run_status, last_run_summary, last_notified_at, created_at, updated_at, heard_until";
 
 fn row(r: &Row<'_>) -> Result<JobRow, DbError> {
     let optional_time = |column: &str, n: usize| -> Result<Option<Timestamp>, DbError> {
@@ -186,6 +188,7 @@ fn row(r: &Row<'_>) -> Result<JobRow, DbError> {
         last_notified_at: optional_time("job.last_notified_at", 17)?,
         created_at: parse_time("job.created_at", &r.get::<_, String>(18)?)?,
         updated_at: parse_time("job.updated_at", &r.get::<_, String>(19)?)?,
+        heard_until: r.get(20)?,
     })
 }
 
@@ -309,11 +312,12 @@ pub fn insert(tx: &Transaction<'_>, new: &NewJob, now: Timestamp) -> Result<JobR
     ])?;
     let id = tx.last_insert_rowid();
     set_next(tx, id, &new.agent, &new.name, &new.spec, new.next.as_ref())?;
-    announce(tx, now, "job:created", id, &new.agent, &new.name)?;
+    changed(tx, now, "job:created", id, &new.agent, &new.name)?;
     get(tx, id)?.ok_or_else(|| DbError::bad_value("job", "id", &id.to_string()).into())
 }
 
-/// Writes all of a job that somebody may change: name, spec, whether it is enabled, counters, next fire time.
+/// Writes all of a job that somebody may change: name, spec, whether it is enabled, counters, next fire time. Of a
+/// disabled job nothing starts that waits, but for what somebody asked for and a one-shot that fired.
 /// Its name must be free.
 ///
 /// # Errors
@@ -339,16 +343,20 @@ pub fn update(tx: &Transaction<'_>, job: &JobRow, event: &str, now: Timestamp) -
         time(now),
     ])?;
     set_next(tx, job.id, &job.agent, &job.name, &job.spec, job.next.as_ref().filter(|_| job.enabled))?;
-    announce(tx, now, event, job.id, &job.agent, &job.name)?;
+    if !job.enabled && job.disabled_reason.as_deref() != Some(FIRED) {
+        queue::disabled(tx, now, job.id)?;
+    }
+    changed(tx, now, event, job.id, &job.agent, &job.name)?;
     Ok(())
 }
 
-/// Removes a job; its runs stay in the history. Answers whether it was there.
+/// Removes a job; its runs stay in the history, and what waits never starts. Answers whether it was there.
 ///
 /// # Errors
 /// The database fails.
 pub fn remove(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, DbError> {
     let Some(job) = get(tx, id)? else { return Ok(false) };
+    queue::deleted(tx, now, id)?;
     tx.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id])?;
     announce(tx, now, "job:deleted", id, &job.agent, &job.name)?;
     Ok(true)
@@ -376,7 +384,7 @@ pub(super) fn set_next(
     Ok(())
 }
 
-/// Tells of a change of a job, in its transaction.
+/// Tells of a change of a job, in its transaction; answers the event's id.
 pub(super) fn announce(
     tx: &Transaction<'_>,
     now: Timestamp,
@@ -384,9 +392,23 @@ pub(super) fn announce(
     id: i64,
     agent: &AgentId,
     name: &str,
-) -> Result<(), DbError> {
+) -> Result<i64, DbError> {
     let data = json!({ "job": id, "agent": agent, "name": name });
-    events::append_about(tx, now, event, &data, Some(id), 0).map(|_| ())
+    events::append_about(tx, now, event, &data, Some(id), 0)
+}
+
+/// Tells of a change that somebody made; what was raised before it is the job's past.
+fn changed(
+    tx: &Transaction<'_>,
+    now: Timestamp,
+    event: &str,
+    id: i64,
+    agent: &AgentId,
+    name: &str,
+) -> Result<(), DbError> {
+    let heard = announce(tx, now, event, id, agent, name)?;
+    tx.prepare_cached("UPDATE job SET heard_until = ?2 WHERE id = ?1")?.execute([id, heard])?;
+    Ok(())
 }
 
 fn free_name(tx: &Transaction<'_>, agent: &AgentId, name: &str, own: Option<i64>) -> Result<(), JobError> {

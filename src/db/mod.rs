@@ -12,6 +12,7 @@ pub mod idempotency;
 pub mod jobs;
 pub mod lock;
 pub mod meta;
+pub mod outbox;
 pub mod queue;
 mod reader;
 pub mod runs;

@@ -5,6 +5,8 @@
 mod claim;
 mod end;
 mod lease;
+mod realign;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +16,8 @@ use serde_json::json;
 
 pub use claim::{ManualError, any_wants, claim_manual};
 pub use end::{Cancelled, Finished, Tell, cancel, finish, requeue};
+pub use realign::realign;
+pub(super) use waiting::{deleted, disabled};
 
 use super::{
     error::DbError,
@@ -46,7 +50,8 @@ pub struct World<'a> {
 /// What an agent's runs can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// Fire times before this were missed; none: nothing fires, because the agent is halted or stopped.
+    /// Fire times before this were missed; none: nothing fires, because the agent is halted or stopped. Whenever
+    /// nothing ticked for a while or the clock was stepped, this is the time after.
     pub alive_since: Option<Timestamp>,
     /// The container that runs can be started in; none: they wait.
     pub container: Option<String>,
@@ -83,12 +88,13 @@ pub fn tick(tx: &Transaction<'_>, world: &World<'_>, events: &[Raised]) -> Resul
 /// The database fails.
 pub fn next_time(conn: &Connection, world: &World<'_>) -> Result<Option<Timestamp>, DbError> {
     let mut firing = conn.prepare_cached(
-        "SELECT next_due_at FROM job WHERE next_due_at IS NOT NULL \
+        "SELECT next_due_at FROM job INDEXED BY job_due WHERE next_due_at IS NOT NULL \
          AND agent IN (SELECT value FROM json_each(?1)) ORDER BY next_due_at LIMIT 1",
     )?;
     let due: Option<String> = firing.query_row([claim::firing(world)], |r| r.get(0)).optional()?;
     let mut later = conn.prepare_cached(
-        "SELECT due_at FROM run WHERE status = 'queued' AND due_at > ?1 ORDER BY due_at LIMIT 1",
+        "SELECT due_at FROM run INDEXED BY run_queued WHERE status = 'queued' AND due_at > ?1 \
+         ORDER BY due_at LIMIT 1",
     )?;
     let retry: Option<String> = later.query_row([time(world.now)], |r| r.get(0)).optional()?;
     let times = [due, retry].into_iter().flatten().map(|t| parse_time("due", &t));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     error::{DbError, DbFault},
-    parse_time, time,
+    meta, parse_time, time,
 };
 use crate::{
     ids::AgentId,
@@ -258,15 +258,30 @@ pub fn output_gone(tx: &Transaction<'_>, id: i64) -> Result<(), DbError> {
     Ok(())
 }
 
+/// Under this key of `meta` stands the latest fire time of a run that is no longer in the history: nothing fires at or
+/// before it again, however far the clock goes back.
+pub(super) const PRUNED_UNTIL: &str = "runs_pruned_until";
+
 /// Removes at most `limit` runs that were over before `before`; answers how many went. Their output must be gone
 /// already.
 ///
 /// # Errors
 /// The database fails.
 pub fn prune(tx: &Transaction<'_>, before: Timestamp, limit: u32) -> Result<usize, DbError> {
-    let sql = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE finished_at < ?1 AND output_bytes IS NULL \
-               ORDER BY finished_at LIMIT ?2)";
-    Ok(tx.prepare_cached(sql)?.execute(params![time(before), limit])?)
+    const THOSE: &str = "id IN (SELECT id FROM run WHERE finished_at < ?1 AND output_bytes IS NULL \
+                         ORDER BY finished_at LIMIT ?2)";
+    let fired = format!(
+        "SELECT max(scheduled_at) FROM run WHERE {THOSE} AND cause IN ('schedule', 'catch_up') \
+         AND status <> 'skipped'"
+    );
+    let fired: Option<String> =
+        tx.prepare_cached(&fired)?.query_row(params![time(before), limit], |r| r.get(0))?;
+    if let Some(fired) = fired
+        && meta::get(tx, PRUNED_UNTIL)?.is_none_or(|until| until < fired)
+    {
+        meta::set(tx, PRUNED_UNTIL, &fired)?;
+    }
+    Ok(tx.prepare_cached(&format!("DELETE FROM run WHERE {THOSE}"))?.execute(params![time(before), limit])?)
 }
 
 /// Counts a tool call of a running run; none when it made `max` already or does not run.

@@ -3,7 +3,7 @@
 //! Pure: told the job, the time and what is still running, it answers what to claim and what to skip. It does not
 //! know slots, leases or agents.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, civil};
 use sha2::{Digest as _, Sha256};
@@ -34,10 +34,34 @@ pub struct DueJob<'a> {
     pub offset: Duration,
     /// Nothing starts before, after failures.
     pub backoff_until: Option<Timestamp>,
-    /// Its runs that run.
+    /// Its runs that are not over.
+    pub active: Active,
+    /// Fire times from `next` on that were decided before: there are some after the clock went back.
+    pub decided: &'a Decided,
+}
+
+/// How many runs of a job are not over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Active {
+    /// That run, or wait for their next attempt.
     pub running: u32,
-    /// Its runs that wait, without those that make up for missed times.
+    /// That wait for their first start, without those that make up for missed times: they yield to what is due now.
     pub waiting: u32,
+}
+
+/// Fire times that have a run, or were recorded as skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// One by one.
+    pub times: BTreeSet<Timestamp>,
+    /// In bulk: from the first to the last.
+    pub spans: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Decided {
+    fn holds(&self, at: Timestamp) -> bool {
+        self.times.contains(&at) || self.spans.iter().any(|(from, until)| (*from..=*until).contains(&at))
+    }
 }
 
 /// A fire time to run.
@@ -71,69 +95,95 @@ pub struct Plan {
     pub claims: Vec<Claim>,
     /// To record.
     pub skips: Vec<Skip>,
-    /// What still runs or waits of this job is ended first.
+    /// What still runs or waits of this job is ended first, but for what waits to make up for missed times.
     pub replace: bool,
+    /// What waits to make up for earlier missed times is no longer the last: it is recorded as missed.
+    pub supersede: bool,
     /// The fire time after these; it may have come too.
     pub next: Option<Fire>,
     /// What an interval counts from now.
     pub anchor: Timestamp,
+    /// Fire times that were looked at.
+    pub looked_at: usize,
 }
 
 /// Decides about the fire times of a job that have come by `now`. Those before `alive_since` are missed: the
 /// supervisor was down, the agent halted or the machine asleep.
 #[must_use]
 pub fn plan(job: &DueJob<'_>, alive_since: Timestamp, now: Timestamp) -> Plan {
-    let (fires, next) = come(job, now);
+    let Come { fires, looked_at, next } = come(job, now);
     let due = |fire: &Fire| put_off(fire.at, job.offset);
     let missed = fires.partition_point(|fire| due(fire) < alive_since);
     let (missed, current) = fires.split_at(missed);
     // More has come than fits one look, so that none of these is the last.
     let last = next.as_ref().is_none_or(|next| due(next) > now);
-    let mut desk =
-        Desk { job, now, plan: Plan::empty(job.anchor), running: job.running, waiting: job.waiting };
+    let plan = Plan {
+        claims: Vec::new(),
+        skips: Vec::new(),
+        replace: false,
+        supersede: false,
+        next,
+        anchor: job.anchor,
+        looked_at,
+    };
+    let mut desk = Desk { job, now, plan, active: job.active };
     desk.missed(missed, last && current.is_empty());
     for fire in current {
         desk.current(fire);
     }
-    let claimed = desk.plan.claims.last().map(|claim| claim.cause);
     let mut plan = desk.plan;
-    plan.next = next;
-    if let (Trigger::Interval(_), Some(cause)) = (job.trigger, claimed) {
-        plan.anchor = match (cause, fires.last()) {
-            (Cause::Schedule, Some(fire)) => fire.at,
-            _ => now,
-        };
-        if last {
+    plan.supersede =
+        job.spec.missed == Missed::Last && plan.claims.iter().any(|claim| claim.cause == Cause::CatchUp);
+    match (job.trigger, job.backoff_until, plan.claims.last()) {
+        (Trigger::Interval(_), _, Some(claim)) if last => {
+            plan.anchor = match (claim.cause, fires.last()) {
+                (Cause::Schedule, Some(fire)) => fire.at,
+                _ => before(now, job.offset),
+            };
             plan.next = job.trigger.next(plan.anchor, plan.anchor);
         }
+        // A one-shot has no next fire time: it is tried when the backoff ends.
+        (Trigger::OneShot(_), Some(until), None)
+            if plan.skips.iter().any(|skip| skip.reason == SkipReason::Backoff) =>
+        {
+            plan.next = Some(Fire { at: until, shifted_from: None });
+        }
+        _ => {}
     }
     plan.skips = gathered(plan.skips);
     plan
 }
 
-/// The fire times that have come, and the one after them.
-fn come(job: &DueJob<'_>, now: Timestamp) -> (Vec<Fire>, Option<Fire>) {
-    let mut fires = Vec::new();
-    let mut next = Some(job.next.clone());
-    while let Some(fire) = next.take_if(|fire| put_off(fire.at, job.offset) <= now && fires.len() < BATCH) {
-        next = job.trigger.next(job.anchor, fire.at);
-        fires.push(fire);
-    }
-    (fires, next)
+struct Come {
+    fires: Vec<Fire>,
+    looked_at: usize,
+    next: Option<Fire>,
 }
 
-impl Plan {
-    fn empty(anchor: Timestamp) -> Self {
-        Self { claims: Vec::new(), skips: Vec::new(), replace: false, next: None, anchor }
+/// The fire times that have come and are not decided, and the one after them.
+fn come(job: &DueJob<'_>, now: Timestamp) -> Come {
+    let mut come = Come { fires: Vec::new(), looked_at: 0, next: Some(job.next.clone()) };
+    while come.looked_at < BATCH
+        && let Some(fire) = come.next.take_if(|fire| put_off(fire.at, job.offset) <= now)
+    {
+        come.looked_at += 1;
+        come.next = match job.trigger {
+            // Whatever it says: it may name its time more exactly than the database.
+            Trigger::OneShot(_) => None,
+            trigger => trigger.next(job.anchor, fire.at),
+        };
+        if !job.decided.holds(fire.at) {
+            come.fires.push(fire);
+        }
     }
+    come
 }
 
 struct Desk<'a> {
     job: &'a DueJob<'a>,
     now: Timestamp,
     plan: Plan,
-    running: u32,
-    waiting: u32,
+    active: Active,
 }
 
 impl Desk<'_> {
@@ -152,29 +202,38 @@ impl Desk<'_> {
                 self.skip(fire, SkipReason::Expired);
             } else if self.in_backoff(fire) {
                 self.skip(fire, SkipReason::Backoff);
-            } else {
+            } else if self.job.spec.missed == Missed::All || self.admit() {
                 self.claim(fire, Cause::CatchUp);
+            } else {
+                self.skip(fire, SkipReason::Overlap);
             }
         }
+    }
+
+    /// Whether the one run that makes up for missed times may wait beside what is not over.
+    fn admit(&mut self) -> bool {
+        let admission = overlap(self.job.spec.overlap, self.active);
+        self.plan.replace |= admission == Admission::AfterEnding;
+        admission != Admission::Refused
     }
 
     fn current(&mut self, fire: &Fire) {
         if self.in_backoff(fire) {
             return self.skip(fire, SkipReason::Backoff);
         }
-        match overlap(self.job.spec.overlap, self.running, self.waiting) {
+        match overlap(self.job.spec.overlap, self.active) {
             Admission::Refused => return self.skip(fire, SkipReason::Overlap),
             Admission::AfterEnding => {
                 self.plan.replace = true;
                 // What this very look claimed is replaced as well.
-                for claim in std::mem::take(&mut self.plan.claims) {
+                for claim in self.plan.claims.extract_if(.., |claim| claim.cause == Cause::Schedule) {
                     self.plan.skips.push(Skip::one(claim.at, SkipReason::Overlap));
                 }
-                (self.running, self.waiting) = (0, 0);
+                self.active = Active::default();
             }
             Admission::Admitted => {}
         }
-        self.waiting += 1;
+        self.active.waiting += 1;
         self.claim(fire, Cause::Schedule);
     }
 
@@ -223,9 +282,10 @@ pub enum Admission {
     Refused,
 }
 
-/// Decides about one more run of a job of which some run and some wait.
+/// Decides about one more run of a job of which some are not over.
 #[must_use]
-pub fn overlap(policy: Overlap, running: u32, waiting: u32) -> Admission {
+pub fn overlap(policy: Overlap, active: Active) -> Admission {
+    let Active { running, waiting } = active;
     match policy {
         Overlap::Allow => Admission::Admitted,
         _ if running + waiting == 0 => Admission::Admitted,
@@ -240,6 +300,12 @@ pub fn overlap(policy: Overlap, running: u32, waiting: u32) -> Admission {
 #[must_use]
 pub fn put_off(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// A time and so much less; the beginning of time at least.
+#[must_use]
+pub fn before(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
 /// What the fire times of a job are put off by: a part of its jitter that stays the same for its agent and name.

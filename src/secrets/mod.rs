@@ -8,6 +8,7 @@ pub mod grants;
 pub mod mask;
 mod patterns;
 pub mod store;
+pub mod template;
 mod value;
 
 pub use value::{InvalidValue, MAX_VALUE, SecretValue};

@@ -1,6 +1,7 @@
 //! Tests that need a real container engine.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
+mod agent_tier;
 mod agents;
 mod bare;
 mod clis;
@@ -14,10 +15,14 @@ mod gvisor;
 mod hive;
 mod hostile;
 mod init;
+mod jobs;
+mod jobs_faults;
 mod network;
 mod outage;
 mod packages;
 mod proxy;
+mod run_tools;
 mod skills;
 mod support;
 mod tools;
+mod work;

@@ -3,6 +3,7 @@
 
 mod attach;
 mod offline;
+mod scheduled;
 mod server;
 mod shell;
 mod supervised;

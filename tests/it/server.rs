@@ -1,5 +1,7 @@
 //! A supervisor's API as the command line sees it: the routes on a hive's socket, scripted answers.
 
+mod jobs;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -78,6 +80,7 @@ fn router(asked: Asked) -> Router {
         .route("/v1/skills/{id}", get(refuse))
         .route("/v1/update", post(update))
         .route("/v1/secrets/{name}", put(set_secret))
+        .merge(jobs::router())
         .with_state(asked)
 }
 

@@ -1,8 +1,8 @@
 //! From a run to the process that executes it (systems.md D13, and the agent tier of contract.md 1).
 
-use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     app::{hive::Hive, tools},
@@ -17,8 +17,16 @@ use crate::{
     wire::{Environment, Io, ProcId, Start, spool::Bounds},
 };
 
-/// Between SIGTERM and SIGKILL, at a timeout.
-pub(super) const GRACE_MS: u64 = 10_000;
+/// Between SIGTERM and SIGKILL, for an agent whose configuration is not known any more.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What a run, or a call of one of its tools, is started with.
+pub(super) struct Program {
+    pub(super) argv: Vec<String>,
+    pub(super) stdin: Vec<u8>,
+    /// Whether it gets the agent's secrets: a script of a version that is not approved gets none.
+    pub(super) trusted: bool,
+}
 
 /// The process of a run.
 ///
@@ -27,21 +35,39 @@ pub(super) const GRACE_MS: u64 = 10_000;
 pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Result<Start, String> {
     let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
     let preparation = agent.preparation().ok_or("its agent is not prepared")?;
-    let (argv, stdin, trusted) = match spec.tier() {
-        Tier::Direct => script(hive, &preparation, spec)?,
+    let program = match spec.tier() {
+        Tier::Direct => {
+            let name = spec.tool.as_deref().unwrap_or_default();
+            let scripts = scripts(&preparation);
+            script(hive, &preparation, tools::find(&scripts, name)?, &spec.args)?
+        }
         Tier::Agent => command(&preparation, spec)?,
     };
-    let timeout = spec.time_limit();
+    let mut env = environment(&preparation, run, program.trusted);
+    if spec.tier() == Tier::Agent {
+        env.0.push(("SKEP_REQUIRED_TOOLS".to_owned(), json!(spec.required_tools).to_string()));
+        env.0.push(("SKEP_MAX_STEPS".to_owned(), spec.max_steps.to_string()));
+    }
     Ok(Start {
         id,
-        argv,
-        env: environment(&preparation, run, spec, trusted),
+        argv: program.argv,
+        env,
         cwd: "/workspace".to_owned(),
-        timeout_ms: Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-        grace_ms: GRACE_MS,
+        timeout_ms: Some(millis(spec.time_limit())),
+        grace_ms: millis(grace(agent)),
         bound: false,
-        io: Io::Capture { stdin, spool: bounds(&hive.world().config.runs) },
+        io: Io::Capture { stdin: program.stdin, spool: bounds(&hive.world().config.runs) },
     })
+}
+
+/// Milliseconds, as the init wants them.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Between SIGTERM and SIGKILL of an agent's runs: its `stop_grace`.
+pub(super) fn grace(agent: &Agent) -> Duration {
+    agent.preparation().map_or(GRACE, |preparation| preparation.config.stop_grace)
 }
 
 /// The first quarter of what is kept comes from the beginning, the rest from the end.
@@ -50,33 +76,37 @@ pub(super) fn bounds(limits: &Runs) -> Bounds {
     Bounds { head, tail: limits.output - head }
 }
 
-/// A script of a resolved skill: its arguments as JSON, both as first argument and on standard input.
-fn script(
-    hive: &Hive,
-    preparation: &Arc<Preparation>,
-    spec: &JobSpec,
-) -> Result<(Vec<String>, Vec<u8>, bool), String> {
-    let name = spec.tool.as_deref().unwrap_or_default();
-    let scripts: Vec<tools::Script> = preparation.skills.iter().flat_map(scripts_of).collect();
-    let found = tools::find(&scripts, name)?;
-    let skill = preparation.skills.iter().find(|s| s.skill.id == found.skill);
-    let skill = skill.ok_or_else(|| format!("the agent has no skill {}", found.skill))?;
-    let args = Value::Object(spec.args.clone()).to_string();
-    let mut argv = interpreter(&hive.store.path(&skill.digest).join(&found.path), &found.path)?;
-    argv.push(found.place());
-    argv.push(args.clone());
-    Ok((argv, args.into_bytes(), matches!(skill.trust, Trust::Trusted | Trust::Approved)))
+/// Every script of the skills that an agent was prepared with.
+pub(super) fn scripts(preparation: &Preparation) -> Vec<tools::Script> {
+    preparation.skills.iter().flat_map(scripts_of).collect()
 }
 
-fn scripts_of(prepared: &PreparedSkill) -> Vec<tools::Script> {
-    let paths = prepared.skill.scripts.iter();
-    paths
-        .map(|path| tools::Script {
-            skill: prepared.skill.id.clone(),
-            version: prepared.version.clone(),
-            path: path.clone(),
-        })
-        .collect()
+fn scripts_of(prepared: &PreparedSkill) -> impl Iterator<Item = tools::Script> {
+    prepared.skill.scripts.iter().map(|path| tools::Script {
+        skill: prepared.skill.id.clone(),
+        version: prepared.version.clone(),
+        path: path.clone(),
+    })
+}
+
+/// A call of a script: its arguments as JSON, both as first argument and on standard input (systems.md D13).
+///
+/// # Errors
+/// The script cannot be read, or nobody knows how to run it.
+pub(super) fn script(
+    hive: &Hive,
+    preparation: &Preparation,
+    script: &tools::Script,
+    args: &Map<String, Value>,
+) -> Result<Program, String> {
+    let skill = preparation.skills.iter().find(|s| s.skill.id == script.skill);
+    let skill = skill.ok_or_else(|| format!("the agent has no skill {}", script.skill))?;
+    let args = Value::Object(args.clone()).to_string();
+    let mut argv = interpreter(&hive.store.path(&skill.digest).join(&script.path), &script.path)?;
+    argv.push(script.place());
+    argv.push(args.clone());
+    let trusted = matches!(skill.trust, Trust::Trusted | Trust::Approved);
+    Ok(Program { argv, stdin: args.into_bytes(), trusted })
 }
 
 /// What stands before the script's path: nothing for an executable file, else by its first line or its extension.
@@ -112,7 +142,7 @@ fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
 }
 
 /// The agent's own command: the instructions stand for `{instructions}`, else they come on standard input.
-fn command(preparation: &Preparation, spec: &JobSpec) -> Result<(Vec<String>, Vec<u8>, bool), String> {
+fn command(preparation: &Preparation, spec: &JobSpec) -> Result<Program, String> {
     const PLACE: &str = "{instructions}";
     let id = &preparation.config.id;
     let command = preparation.config.command.as_ref();
@@ -122,19 +152,14 @@ fn command(preparation: &Preparation, spec: &JobSpec) -> Result<(Vec<String>, Ve
     let argv = command.iter().map(|word| word.replace(PLACE, instructions)).collect();
     let written = command.iter().any(|word| word.contains(PLACE));
     let stdin = if written { Vec::new() } else { instructions.as_bytes().to_vec() };
-    Ok((argv, stdin, true))
+    Ok(Program { argv, stdin, trusted: true })
 }
 
-/// What a run finds in its environment beside the container's. A script of a version that is not approved gets no
-/// secrets.
-fn environment(preparation: &Preparation, run: &RunRow, spec: &JobSpec, trusted: bool) -> Environment {
+/// What the processes of a run find in their environment beside the container's.
+pub(super) fn environment(preparation: &Preparation, run: &RunRow, trusted: bool) -> Environment {
     let mut env = if trusted { preparation.secret_env.clone() } else { Environment::default() };
     env.0.push(("SKEP_RUN_ID".to_owned(), run.id.to_string()));
     env.0.push(("SKEP_JOB".to_owned(), run.job_name.clone()));
-    if spec.tier() == Tier::Agent {
-        env.0.push(("SKEP_REQUIRED_TOOLS".to_owned(), json!(spec.required_tools).to_string()));
-        env.0.push(("SKEP_MAX_STEPS".to_owned(), spec.max_steps.to_string()));
-    }
     env
 }
 

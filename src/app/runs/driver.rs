@@ -168,19 +168,31 @@ impl Driver {
         agents: BTreeMap<AgentId, Readiness>,
         events: Vec<Raised>,
     ) -> Result<Tick, DbError> {
-        let limits = self.hive.world().config.runs;
-        let (hive, lease) = (self.hive.clone(), self.lease.clone());
-        let work = move |tx: &db::Tx<'_>| {
-            let next_proc = |id: &AgentId| hive.find_agent(id).map_or(0, |agent| agent.link.next_id());
-            let world = World { now, agents: &agents, limits, lease: &lease, next_proc: &next_proc };
-            let tick = db::queue::tick(tx, &world, &events)?;
+        let work = move |tx: &db::Tx<'_>, world: &World<'_>| {
+            let tick = db::queue::tick(tx, world, &events)?;
             if let Some(last) = events.last() {
                 db::meta::set(tx, CURSOR, &last.id.to_string())?;
             }
             kill_point!("run.claimed");
             Ok(tick)
         };
-        self.hive.db.write(work).await
+        self.write(now, agents, work).await
+    }
+
+    /// A transaction of the queue on the world as it is.
+    async fn write<T: Send + 'static>(
+        &self,
+        now: Timestamp,
+        agents: BTreeMap<AgentId, Readiness>,
+        work: impl FnOnce(&db::Tx<'_>, &World<'_>) -> Result<T, DbError> + Send + 'static,
+    ) -> Result<T, DbError> {
+        let limits = self.hive.world().config.runs;
+        let (hive, lease) = (self.hive.clone(), self.lease.clone());
+        let in_world = move |tx: &db::Tx<'_>| {
+            let next_proc = |id: &AgentId| hive.find_agent(id).map_or(0, |agent| agent.link.next_id());
+            work(tx, &World { now, agents: &agents, limits, lease: &lease, next_proc: &next_proc })
+        };
+        self.hive.db.write(in_world).await
     }
 
     /// The new events, when a job waits for one of them.
@@ -259,7 +271,16 @@ impl Driver {
     }
 
     /// After the clock went back, jobs wait for no time that is further ahead than their schedule says.
-    async fn realign(&self) -> Result<(), DbError> {
+    async fn realign(&mut self) -> Result<(), DbError> {
+        let now = self.hive.now();
+        let agents = self.readiness(now);
+        let moved = self.write(now, agents, db::queue::realign).await?;
+        if moved > 0 {
+            tracing::info!(
+                jobs = moved,
+                "the clock was set back: jobs no longer wait for fire times beyond their schedule"
+            );
+        }
         Ok(())
     }
 

@@ -34,14 +34,19 @@ enum End {
 
 /// Takes care of a leased run: `fresh` ones are started, others were handed to an init before.
 pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: bool) {
-    let Some((_, process)) = run.process.clone() else { return };
-    if hive.runs.tended().insert(run.id, (run.agent.clone(), process)).is_some() {
+    if run.process.is_none() || !hive.runs.take(&run) {
         return;
     }
     let hive = hive.clone();
     tokio::spawn(async move {
         let end = if fresh { launch(&hive, &run).await } else { found(lookup::look_into(&hive, &run).await) };
-        record(&hive, &run, end).await;
+        // Nothing that it called outlives it.
+        if let Some(calls) = hive.runs.calls(run.id) {
+            calls.ended().await;
+        }
+        let summary = if run.tier == Tier::Agent { summary::take(&hive, &run) } else { None };
+        hive.runs.has_ended(run.id);
+        record(&hive, &run, end, summary).await;
         hive.runs.tended().remove(&run.id);
         hive.due.notify_one();
     });
@@ -49,8 +54,11 @@ pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: bool) {
 
 /// Ends a running run's processes; its task records the end.
 pub(in crate::app) fn end(hive: &Hive, run: &RunRow) {
+    if let Some(calls) = hive.runs.calls(run.id) {
+        calls.end();
+    }
     if let (Some((_, id)), Ok(agent)) = (&run.process, hive.find_agent(&run.agent)) {
-        agent.link.end(*id, Duration::from_millis(action::GRACE_MS));
+        agent.link.end(*id, action::grace(&agent));
     }
 }
 
@@ -74,6 +82,9 @@ async fn launch(hive: &Arc<Hive>, run: &RunRow) -> End {
         Ok(spool) => spool,
         Err(e) => return End::Refused(format!("no file for its output: {e}")),
     };
+    if run.tier == Tier::Agent && hive.runs.is_alone(run.id) {
+        summary::clear(hive, run);
+    }
     match agent.link.start(start, spool).await {
         Ok(started) => {
             kill_point!("run.started");
@@ -102,7 +113,7 @@ async fn asked_to_end(hive: &Hive, id: i64) -> bool {
 }
 
 /// Records the end until that succeeds: the init keeps it meanwhile.
-async fn record(hive: &Arc<Hive>, run: &RunRow, end: End) {
+async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String>) {
     kill_point!("run.ended");
     if matches!(end, End::NeverStarted | End::Refused(_)) {
         forget_output(hive, run);
@@ -112,7 +123,7 @@ async fn record(hive: &Arc<Hive>, run: &RunRow, end: End) {
         until_written(hive, move |tx| db::queue::requeue(tx, id, now).map(|_| ())).await;
         return;
     }
-    let (outcome, bytes) = outcome(hive, run, end).await;
+    let (outcome, bytes) = outcome(hive, run, end, summary).await;
     let (id, now) = (run.id, hive.now());
     let teller = hive.clone();
     until_written(hive, move |tx| {
@@ -151,7 +162,12 @@ async fn until_written(
 }
 
 /// Status, result and kept output of a run that came to this end.
-async fn outcome(hive: &Arc<Hive>, run: &RunRow, end: End) -> (Outcome, Option<u64>) {
+async fn outcome(
+    hive: &Arc<Hive>,
+    run: &RunRow,
+    end: End,
+    summary: Option<String>,
+) -> (Outcome, Option<u64>) {
     let exit = match end {
         End::Exit(exit) => Some(exit),
         End::NeverStarted => None,
@@ -166,15 +182,15 @@ async fn outcome(hive: &Arc<Hive>, run: &RunRow, end: End) -> (Outcome, Option<u
     let collected = collected.unwrap_or_default();
     let (stdout, tail, stderr) = collected.texts();
     let exit = exit.unwrap_or(Exit { code: 0, signal: None, timed_out: false, oom: false, lost: true });
+    let masker = hive.world().masker.clone();
     let outcome = match run.tier {
         Tier::Direct => result::direct(exit, &collected.said(&stdout, &stderr, None)),
         Tier::Agent => {
-            let own = summary::read(hive, run);
-            let own = own.as_deref().map(|text| hive.world().masker.mask_str(text).into_owned());
+            let own = summary.as_deref().map(|text| masker.mask_str(text));
             result::agent(exit, &collected.said(&tail, &stderr, own.as_deref()))
         }
     };
-    (outcome, bytes)
+    (output::masked(outcome, &masker), bytes)
 }
 
 /// Of a run that never began nothing is kept.

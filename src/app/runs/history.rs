@@ -76,8 +76,7 @@ impl Hive {
     /// The zone that times are shown in where nothing else says.
     #[must_use]
     pub fn zone(&self) -> TimeZone {
-        let configured = self.world().config.timezone.clone();
-        configured.and_then(|name| TimeZone::get(&name).ok()).unwrap_or_else(TimeZone::system)
+        TimeZone::get(&self.world().config.zone).unwrap_or(TimeZone::UTC)
     }
 
     /// Runs, newest first, older than `before`, at most `limit`. An agent gets its own.
@@ -102,7 +101,8 @@ impl Hive {
         Ok(rows.iter().map(|run| self.run_view(run, &zone)).collect())
     }
 
-    fn run_view(&self, run: &RunRow, zone: &TimeZone) -> RunView {
+    /// A run, and what it waits for.
+    pub(in crate::app) fn run_view(&self, run: &RunRow, zone: &TimeZone) -> RunView {
         let mut view = view(run, Some(zone));
         if run.status == RunStatus::Queued {
             view.reason = self.waits_for(run);
@@ -136,7 +136,7 @@ impl Hive {
         Some("a slot, or the end of another run of its job".to_owned())
     }
 
-    async fn run_row(&self, caller: Option<&AgentId>, id: i64) -> Result<RunRow> {
+    pub(super) async fn run_row(&self, caller: Option<&AgentId>, id: i64) -> Result<RunRow> {
         let row = self.db.read(move |conn| db::runs::get(conn, id)).await?;
         row.filter(|run| caller.is_none_or(|caller| run.agent == *caller)).ok_or_else(|| no_run(id))
     }

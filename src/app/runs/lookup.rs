@@ -41,7 +41,7 @@ pub(super) async fn look_into(hive: &Hive, run: &RunRow) -> Found {
         if connected {
             let Some(exit) = agent.link.adopt(*id) else { return Found::NeverStarted };
             if run.ending.is_some() {
-                agent.link.end(*id, Duration::from_millis(super::action::GRACE_MS));
+                agent.link.end(*id, super::action::grace(&agent));
             }
             if let Ok(exit) = exit.await {
                 return Found::Ended(exit);

@@ -11,6 +11,7 @@ mod lookup;
 mod notices;
 mod output;
 mod retention;
+mod steps;
 mod summary;
 mod timer;
 
@@ -27,14 +28,26 @@ pub use history::{RunOutputRequest, view};
 pub use crate::db::runs::RunFilter;
 pub(in crate::app) use output::gap_text;
 
-use crate::{ids::AgentId, wire::ProcId};
+use crate::{db::runs::RunRow, ids::AgentId, scheduler::job::Tier};
 
 /// What a supervisor knows of runs beside their rows.
 #[derive(Debug, Default)]
 pub struct RunDesk {
     /// Runs that a task of this supervisor takes care of.
-    tended: Mutex<HashMap<i64, (AgentId, ProcId)>>,
+    tended: Mutex<HashMap<i64, Tended>>,
     halts: Mutex<Halts>,
+}
+
+/// A run that a task takes care of.
+#[derive(Debug)]
+struct Tended {
+    agent: AgentId,
+    tier: Tier,
+    calls: steps::Calls,
+    /// No other agent-tier run of its agent ran at any time of it.
+    alone: bool,
+    /// It ended; that is being recorded.
+    ended: bool,
 }
 
 /// What is halted (systems.md A29), as the database says.
@@ -55,8 +68,43 @@ impl Halts {
 }
 
 impl RunDesk {
-    fn tended(&self) -> std::sync::MutexGuard<'_, HashMap<i64, (AgentId, ProcId)>> {
+    fn tended(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Tended>> {
         self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a run into care; false when it is already.
+    fn take(&self, run: &RunRow) -> bool {
+        let mut all = self.tended();
+        if all.contains_key(&run.id) {
+            return false;
+        }
+        let mut alone = true;
+        if run.tier == Tier::Agent {
+            let going_on = |o: &&mut Tended| o.tier == Tier::Agent && o.agent == run.agent && !o.ended;
+            for other in all.values_mut().filter(going_on) {
+                (alone, other.alone) = (false, false);
+            }
+        }
+        let (agent, calls) = (run.agent.clone(), steps::Calls::default());
+        all.insert(run.id, Tended { agent, tier: run.tier, calls, alone, ended: false });
+        true
+    }
+
+    /// The tool calls of a run in care.
+    fn calls(&self, id: i64) -> Option<steps::Calls> {
+        self.tended().get(&id).map(|tended| tended.calls.clone())
+    }
+
+    /// Whether what lies in the workspace can only be of this agent-tier run, as far as runs go.
+    fn is_alone(&self, id: i64) -> bool {
+        self.tended().get(&id).is_some_and(|tended| tended.alone)
+    }
+
+    /// From now on others are not beside it.
+    fn has_ended(&self, id: i64) {
+        if let Some(tended) = self.tended().get_mut(&id) {
+            tended.ended = true;
+        }
     }
 
     /// What is halted.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    runs::result::{MAX_RESULT, Said},
+    runs::result::{MAX_RESULT, Outcome, Said},
     secrets::mask::{MaskStream, Masker},
     wire::spool::{self, Bounds, Record, Stream, Writer},
 };
@@ -63,6 +63,17 @@ impl Collected {
     /// As the rules of a run's end want it.
     pub(super) fn said<'a>(&self, stdout: &'a str, stderr: &'a str, summary: Option<&'a str>) -> Said<'a> {
         Said { stdout, cut: self.cut, stderr, summary }
+    }
+}
+
+/// Masks what came to light when output was decoded and its words were put together.
+pub(super) fn masked(outcome: Outcome, masker: &Masker) -> Outcome {
+    let text = |text: String| masker.mask_str(&text).into_owned();
+    Outcome {
+        result: outcome.result.map(|json| masker.mask_json(&json)),
+        error: outcome.error.map(text),
+        summary: outcome.summary.map(text),
+        ..outcome
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod jobs;
+mod notify;
 mod refused;
 mod shown;
 

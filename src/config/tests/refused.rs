@@ -1,6 +1,6 @@
 //! Each mistake by itself: its message and its remedy.
 
-use super::{super::keys, only, warnings};
+use super::{super::keys, faults, only, warnings};
 
 #[test]
 fn a_wrong_type_is_told_for_every_known_key() {
@@ -8,8 +8,11 @@ fn a_wrong_type_is_told_for_every_known_key() {
         // A date is right there.
         for key in section.iter().filter(|key| key.name != "at") {
             let text = format!("{}\n{} = 1979-05-27\n", opened(header, key.name), key.name);
-            let (line, column, message, help) = only(&text);
-            assert_eq!((line, column), (text.lines().count(), key.name.len() + 4), "{text}");
+            let line = text.lines().count();
+            let told: Vec<_> = faults(&text).into_iter().filter(|f| f.line == Some(line)).collect();
+            assert_eq!(told.len(), 1, "{text}: {told:?}");
+            assert_eq!(told[0].column, Some(key.name.len() + 4), "{text}");
+            let (message, help) = (&told[0].message, told[0].help.clone().unwrap_or_default());
             assert!(message.contains(key.name) && message.ends_with("not a date or time"), "{message}");
             assert!(!help.is_empty());
         }

@@ -22,6 +22,7 @@ CREATE TABLE job (
     last_notified_at     TEXT,
     created_at           TEXT NOT NULL,
     updated_at           TEXT NOT NULL,
+    heard_until          INTEGER NOT NULL DEFAULT 0, -- events up to this id are its past
     UNIQUE (agent, name)
 ) STRICT;
 CREATE INDEX job_due ON job (next_due_at) WHERE next_due_at IS NOT NULL;
@@ -64,9 +65,10 @@ CREATE TABLE run (
 ) STRICT;
 -- A fire time is claimed once.
 CREATE UNIQUE INDEX run_claim ON run (job_id, scheduled_at, attempt) WHERE cause IN ('schedule', 'catch_up');
+CREATE INDEX run_bulk ON run (job_id, skipped_until) WHERE skipped_until IS NOT NULL;
 CREATE UNIQUE INDEX run_event ON run (job_id, event_id, attempt) WHERE cause = 'event';
-CREATE INDEX run_active ON run (status, due_at, id) WHERE status IN ('queued', 'running');
-CREATE INDEX run_active_job ON run (job_id, status) WHERE status IN ('queued', 'running');
+CREATE INDEX run_queued ON run (due_at, id) WHERE status = 'queued';
+CREATE INDEX run_retry ON run (job_id, id) WHERE status = 'queued' AND attempt > 1;
 CREATE INDEX run_by_agent ON run (agent, id);
 CREATE INDEX run_by_agent_status ON run (agent, status, id);
 CREATE INDEX run_by_job ON run (job_id, id);
@@ -91,7 +93,8 @@ CREATE TABLE notification (
     delivered_at TEXT,
     error        TEXT                        -- of the last attempt
 ) STRICT;
-CREATE INDEX notification_due ON notification (next_at) WHERE next_at IS NOT NULL;
+-- The oldest that is not over, of each target.
+CREATE INDEX notification_head ON notification (target, id) WHERE next_at IS NOT NULL;
 
 -- How many events and runs in a row led to an event: what triggers itself is stopped by it.
 ALTER TABLE event ADD COLUMN depth INTEGER NOT NULL DEFAULT 0;

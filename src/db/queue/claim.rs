@@ -9,15 +9,16 @@ use super::{
         error::DbError,
         events::Raised,
         jobs::{self, FIRED, JobRow, PASSED},
+        parse_time,
         runs::{self, RunRow},
         time,
     },
-    MAX_DEPTH, Tick, World, announce,
+    MAX_DEPTH, Tick, World, announce, waiting,
 };
 use crate::{
-    runs::state::{Cause, RunStatus, SkipReason},
+    runs::state::{Cause, SkipReason},
     scheduler::{
-        due::{self, Admission, DueJob, Plan, Skip},
+        due::{self, Admission, Decided, DueJob, Plan, Skip},
         job::TriggerSpec,
     },
 };
@@ -36,8 +37,8 @@ pub(super) fn firing(world: &World<'_>) -> String {
 /// Claims what is due; answers whether more is.
 pub(super) fn due(tx: &Transaction<'_>, world: &World<'_>, tick: &mut Tick) -> Result<bool, DbError> {
     let mut query = tx.prepare_cached(
-        "SELECT id FROM job WHERE next_due_at <= ?1 AND agent IN (SELECT value FROM json_each(?2)) \
-         ORDER BY next_due_at DESC LIMIT ?3",
+        "SELECT id FROM job INDEXED BY job_due WHERE next_due_at <= ?1 AND agent IN (SELECT value FROM json_each(?2)) \
+         ORDER BY next_due_at DESC, id LIMIT ?3",
     )?;
     let limit = i64::try_from(JOBS).unwrap_or(i64::MAX);
     let ids: Vec<i64> = query
@@ -67,21 +68,40 @@ fn decide(tx: &Transaction<'_>, world: &World<'_>, job: &JobRow, tick: &mut Tick
             return Ok(1);
         }
     };
-    let (running, waiting) = active(tx, job.id)?;
-    let offset = due::jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter);
     let due = DueJob {
         spec: &job.spec,
         trigger: &trigger,
         anchor: job.anchor,
-        next,
-        offset,
+        offset: due::jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter),
         backoff_until: job.backoff_until,
-        running,
-        waiting,
+        active: waiting::active(tx, world.now, job.id)?,
+        decided: &decided(tx, job.id, next.at)?,
+        next,
     };
     let plan = due::plan(&due, alive_since, world.now);
     apply(tx, world, job, &plan, tick)?;
-    Ok(1 + plan.claims.len() + plan.skips.iter().map(|s| s.count).sum::<usize>())
+    Ok(1 + plan.looked_at)
+}
+
+/// Fire times of a job from `next` on that were decided before.
+fn decided(conn: &Connection, job: i64, next: Timestamp) -> Result<Decided, DbError> {
+    let at = |text: String| parse_time("run.scheduled_at", &text);
+    let mut decided = Decided::default();
+    let mut query = conn.prepare_cached(
+        "SELECT scheduled_at FROM run WHERE job_id = ?1 AND scheduled_at >= ?2 AND cause IN ('schedule', 'catch_up')",
+    )?;
+    let mut found = query.query(params![job, time(next)])?;
+    while let Some(r) = found.next()? {
+        decided.times.insert(at(r.get(0)?)?);
+    }
+    let mut query = conn.prepare_cached(
+        "SELECT scheduled_at, skipped_until FROM run WHERE job_id = ?1 AND skipped_until >= ?2",
+    )?;
+    let mut found = query.query(params![job, time(next)])?;
+    while let Some(r) = found.next()? {
+        decided.spans.push((at(r.get(0)?)?, at(r.get(1)?)?));
+    }
+    Ok(decided)
 }
 
 fn apply(
@@ -94,13 +114,15 @@ fn apply(
     if plan.replace {
         replace(tx, world.now, job.id, tick)?;
     }
+    if plan.supersede {
+        waiting::skip(tx, world.now, job.id, SkipReason::Missed)?;
+    }
     for skip in &plan.skips {
         record_skip(tx, world.now, job, skip, Cause::Schedule, None, 0)?;
     }
     for claim in &plan.claims {
         let shifted = claim.shifted_from.map(|t| t.to_string());
         let new = New { cause: claim.cause, at: claim.at, shifted, event: None, depth: 0 };
-        // A clock that went back meets fire times that were claimed already.
         insert(tx, world.now, job, &new)?;
     }
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
@@ -122,34 +144,18 @@ pub(super) fn disable(
     tx.prepare_cached("UPDATE job SET enabled = 0, disabled_reason = ?2, auto_enable = 0 WHERE id = ?1")?
         .execute(params![job.id, reason])?;
     jobs::set_next(tx, job.id, &job.agent, &job.name, &job.spec, None)?;
-    jobs::announce(tx, now, "job:disabled", job.id, &job.agent, &job.name)
+    jobs::announce(tx, now, "job:disabled", job.id, &job.agent, &job.name).map(|_| ())
 }
 
-/// How many runs of a job run, and wait without making up for missed times.
-fn active(conn: &Connection, job: i64) -> Result<(u32, u32), DbError> {
-    let sql = "SELECT coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'queued' AND cause <> 'catch_up'), 0) \
-               FROM run WHERE job_id = ?1 AND status IN ('queued', 'running')";
-    Ok(conn.prepare_cached(sql)?.query_row([job], |r| Ok((r.get(0)?, r.get(1)?)))?)
-}
-
-/// Ends what runs and drops what waits, for a newer run of the job.
+/// Ends what runs and drops what waits, for a newer run of the job; what makes up for missed times waits on.
 fn replace(tx: &Transaction<'_>, now: Timestamp, job: i64, tick: &mut Tick) -> Result<(), DbError> {
-    for mut run in runs::rows(tx, "WHERE job_id = ?1 AND status IN ('queued', 'running')", [job])? {
-        if run.status == RunStatus::Running {
-            tx.prepare_cached("UPDATE run SET ending = 'replaced' WHERE id = ?1 AND ending IS NULL")?
-                .execute([run.id])?;
-            tick.end.push(run);
-            continue;
-        }
-        let error = "a newer run of its job took its place before it started";
-        tx.prepare_cached(
-            "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL WHERE id = ?1",
-        )?
-        .execute(params![run.id, time(now), error])?;
-        (run.status, run.error) = (RunStatus::Cancelled, Some(error.to_owned()));
-        announce(tx, now, &run, "run:cancelled")?;
-    }
-    Ok(())
+    tx.prepare_cached(
+        "UPDATE run SET ending = 'replaced' WHERE job_id = ?1 AND status = 'running' AND ending IS NULL",
+    )?
+    .execute([job])?;
+    tick.end.extend(runs::rows(tx, "WHERE job_id = ?1 AND status = 'running'", [job])?);
+    let error = "a newer run of its job took its place before it started";
+    waiting::drop(tx, now, job, "attempt > 1 OR cause <> 'catch_up'", error)
 }
 
 /// A run to be.
@@ -272,8 +278,8 @@ fn wants(job: &JobRow, event: &Raised) -> bool {
         Some(beginning) => event.name.starts_with(beginning),
         None => *name == event.name,
     });
-    // What was raised before the job was made, changed or enabled is its past.
-    named && event.job != Some(job.id) && event.depth < MAX_DEPTH && event.at >= job.updated_at
+    // What was raised before the job was made, changed or enabled is its past; ids tell, the clock may go back.
+    named && event.job != Some(job.id) && event.depth < MAX_DEPTH && event.id > job.heard_until
 }
 
 fn trigger(
@@ -286,7 +292,7 @@ fn trigger(
     if !world.agents.contains_key(&job.agent) {
         return Ok(());
     }
-    let (running, waiting) = active(tx, job.id)?;
+    let active = waiting::active(tx, world.now, job.id)?;
     let skip = |reason| Skip { from: event.at, until: event.at, count: 1, reason };
     let cause = Cause::Event;
     if job.backoff_until.is_some_and(|until| event.at < until) {
@@ -300,7 +306,7 @@ fn trigger(
             event.depth,
         );
     }
-    match due::overlap(job.spec.overlap, running, waiting) {
+    match due::overlap(job.spec.overlap, active) {
         Admission::Refused => {
             let skip = skip(SkipReason::Overlap);
             return record_skip(tx, world.now, job, &skip, cause, Some(event.id), event.depth);
@@ -344,12 +350,12 @@ pub fn claim_manual(
     tick: &mut Tick,
 ) -> Result<RunRow, ManualError> {
     let job = jobs::get(tx, id)?.ok_or(ManualError::NoJob(id))?;
-    let (running, waiting) = active(tx, id)?;
-    match due::overlap(job.spec.overlap, running, waiting) {
+    let active = waiting::active(tx, now, id)?;
+    match due::overlap(job.spec.overlap, active) {
         Admission::Refused => {
             let run: Option<i64> = tx
                 .prepare_cached(
-                    "SELECT id FROM run WHERE job_id = ?1 AND status IN ('queued', 'running') ORDER BY id LIMIT 1",
+                    "SELECT id FROM run WHERE job_id = ?1 AND status IN ('queued', 'running') ORDER BY +id LIMIT 1",
                 )
                 .and_then(|mut q| q.query_row([id], |r| r.get(0)).optional())
                 .map_err(DbError::from)?;

@@ -12,11 +12,12 @@ use super::{
     },
     announce,
     claim::disable,
+    waiting,
 };
 use crate::{
     runs::{
         result::Outcome,
-        state::{self, Effect, RunStatus},
+        state::{self, Cause, Effect, RunStatus},
     },
     scheduler::{job::TriggerSpec, trigger::Fire},
 };
@@ -75,11 +76,12 @@ pub fn finish(
     ])?;
     let Some(run) = runs::get(tx, id)? else { return Ok(None) };
     announce(tx, now, &run, &format!("run:{}", status.as_str()))?;
-    let retry = retry(tx, &before, status, now)?;
-    let mut disabled = false;
-    if let Some(job) = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten() {
-        disabled = settle(tx, &before, &run, job, retry.is_some(), now, tell)?;
-    }
+    // Of a job that was deleted nothing more starts.
+    let Some(job) = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten() else {
+        return Ok(Some(Finished { run, retry: None, disabled: false }));
+    };
+    let retry = retry(tx, &before, status, &job, now)?;
+    let disabled = settle(tx, &before, &run, job, retry.is_some(), now, tell)?;
     Ok(Some(Finished { run, retry, disabled }))
 }
 
@@ -95,13 +97,17 @@ fn retry(
     tx: &Transaction<'_>,
     run: &RunRow,
     status: RunStatus,
+    job: &JobRow,
     now: Timestamp,
 ) -> Result<Option<i64>, DbError> {
     let retries = run.spec.as_ref().map_or(0, |spec| spec.retries);
-    if !status.may_retry() || run.attempt > retries {
+    let asked = run.cause == Cause::Manual;
+    let starts = asked || job.enabled || job.disabled_reason.as_deref() == Some(FIRED);
+    if !status.may_retry() || run.attempt > retries || !starts {
         return Ok(None);
     }
-    let due = state::retry_at(run.attempt, now);
+    // Another run of the job may have failed for good meanwhile.
+    let due = state::retry_at(run.attempt, now).max(job.backoff_until.filter(|_| !asked).unwrap_or(now));
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt, status, \
@@ -144,9 +150,13 @@ fn settle(
     let mut disabled = false;
     match effect {
         Effect::None => {}
-        Effect::Reset => count(tx, &mut job, 0, None)?,
+        Effect::Reset => {
+            count(tx, &mut job, 0, None)?;
+            waiting::put_on(tx, job.id, now)?;
+        }
         Effect::BackOff(failures, until) => {
             count(tx, &mut job, failures, Some(until))?;
+            waiting::put_off(tx, job.id, until)?;
             fire_again(tx, before, &job, until)?;
         }
         Effect::Disable(failures) => {
@@ -155,6 +165,7 @@ fn settle(
                 let error = run.error.as_deref().unwrap_or("no reason given");
                 let reason = format!("{failures} runs in a row failed, the last one: {error}");
                 disable(tx, now, &job, &reason)?;
+                waiting::disabled(tx, now, job.id)?;
                 (job.enabled, job.disabled_reason, disabled) = (false, Some(reason), true);
             }
         }
@@ -185,7 +196,7 @@ fn count(
 fn fire_again(tx: &Transaction<'_>, before: &RunRow, job: &JobRow, until: Timestamp) -> Result<(), DbError> {
     let one_shot = matches!(job.spec.trigger, TriggerSpec::OneShot { .. });
     let fired = job.disabled_reason.as_deref() == Some(FIRED);
-    if !one_shot || !fired || before.cause == state::Cause::Manual {
+    if !one_shot || !fired || before.cause == Cause::Manual {
         return Ok(());
     }
     tx.prepare_cached("UPDATE job SET enabled = 1, disabled_reason = NULL WHERE id = ?1")?
@@ -215,10 +226,7 @@ pub fn cancel(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<Cancelled
     let Some(run) = runs::get(tx, id)? else { return Ok(Cancelled::NoRun) };
     match run.status {
         RunStatus::Queued => {
-            tx.prepare_cached(
-                "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL WHERE id = ?1",
-            )?
-            .execute(params![id, time(now), "it was cancelled before it started"])?;
+            waiting::cancel(tx, now, id, "it was cancelled before it started")?;
             let Some(run) = runs::get(tx, id)? else { return Ok(Cancelled::NoRun) };
             announce(tx, now, &run, "run:cancelled")?;
             Ok(Cancelled::Dropped(run))
@@ -241,10 +249,7 @@ pub fn requeue(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, Db
         return Ok(false);
     };
     if let Some(ending) = run.ending {
-        tx.prepare_cached(
-            "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL WHERE id = ?1",
-        )?
-        .execute(params![id, time(now), ended_by(ending)])?;
+        waiting::cancel(tx, now, id, &ended_by(ending))?;
         let Some(run) = runs::get(tx, id)? else { return Ok(true) };
         announce(tx, now, &run, "run:cancelled")?;
         return Ok(true);

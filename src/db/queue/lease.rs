@@ -8,19 +8,25 @@ use serde_json::json;
 use super::{
     super::{
         error::DbError,
+        jobs,
         runs::{self, RunRow},
         time,
     },
-    MAX_CATCH_UP, Tick, World, announce,
+    MAX_CATCH_UP, Tick, World, announce, waiting,
 };
 use crate::{
     ids::AgentId,
-    runs::state::{Cause, RunStatus, SkipReason},
-    scheduler::{due::put_off, job::Overlap, job::TriggerSpec, trigger::Fire},
+    runs::state::RunStatus,
+    scheduler::{
+        due::{before, jitter_offset, put_off},
+        job::{Overlap, TriggerSpec},
+    },
 };
 
-/// Rows that are looked at in one query.
-const PAGE: usize = 256;
+/// Rows that are looked at in one query, beyond the free slots.
+const PAGE: usize = 16;
+/// A start that is late by less is on time.
+const ON_TIME_MS: i64 = 1_000;
 
 struct Slots {
     total: u32,
@@ -83,21 +89,24 @@ fn pass(
     if agents.is_empty() {
         return Ok(false);
     }
-    // A job whose runs do not overlap lets one run at a time.
+    let page = PAGE + usize::try_from(world.limits.max_running.saturating_sub(slots.total)).unwrap_or(0);
+    // A job whose runs do not overlap lets one run at a time; one that waits for its next attempt is not over.
     let found = runs::rows(
         tx,
-        "AS r WHERE status = 'queued' AND due_at <= ?1 AND (cause = 'catch_up') = ?2 \
-         AND agent IN (SELECT value FROM json_each(?3)) \
-         AND (overlap = 'allow' OR NOT EXISTS (SELECT 1 FROM run AS o WHERE o.job_id = r.job_id AND o.status = 'running')) \
+        "AS r INDEXED BY run_queued WHERE status = 'queued' AND due_at <= ?1 AND (cause = 'catch_up') = ?2 \
+         AND agent IN (SELECT value FROM json_each(?3)) AND (overlap = 'allow' OR \
+           NOT EXISTS (SELECT 1 FROM run AS o WHERE o.job_id = r.job_id AND o.status = 'running') AND \
+           NOT EXISTS (SELECT 1 FROM run AS o INDEXED BY run_retry WHERE o.job_id = r.job_id AND o.status = 'queued' AND o.attempt > 1 \
+                       AND (r.attempt = 1 OR o.id < r.id))) \
          ORDER BY due_at, id LIMIT ?4",
         params![
             time(world.now),
             catch_up,
             json!(agents).to_string(),
-            i64::try_from(PAGE).unwrap_or(i64::MAX)
+            i64::try_from(page).unwrap_or(i64::MAX)
         ],
     )?;
-    let full = found.len() == PAGE;
+    let full = found.len() == page;
     let mut taken = false;
     let mut busy: Vec<i64> = Vec::new();
     for run in found {
@@ -108,8 +117,8 @@ fn pass(
             continue;
         }
         taken = true;
-        if waited_too_long(&run, world) {
-            expire(tx, world, run)?;
+        if waiting::too_long(&run, world.now) {
+            waiting::expire(tx, world.now, run)?;
             continue;
         }
         busy.extend(run.job);
@@ -119,23 +128,6 @@ fn pass(
         tick.leased.push(start(tx, world, run)?);
     }
     Ok(full && taken)
-}
-
-/// A scheduled run that waited for its agent beyond its policy.
-fn waited_too_long(run: &RunRow, world: &World<'_>) -> bool {
-    let limit = run.spec.as_ref().and_then(crate::scheduler::job::JobSpec::missed_limit);
-    matches!(run.cause, Cause::Schedule | Cause::CatchUp)
-        && run.attempt == 1
-        && limit.is_some_and(|limit| put_off(run.scheduled_at, limit) < world.now)
-}
-
-fn expire(tx: &Transaction<'_>, world: &World<'_>, mut run: RunRow) -> Result<(), DbError> {
-    tx.prepare_cached(
-        "UPDATE run SET status = 'skipped', reason = 'expired', finished_at = ?2, spec = NULL WHERE id = ?1",
-    )?
-    .execute(params![run.id, time(world.now)])?;
-    (run.status, run.reason) = (RunStatus::Skipped, Some(SkipReason::Expired.as_str().to_owned()));
-    announce(tx, world.now, &run, "run:skipped")
 }
 
 fn start(tx: &Transaction<'_>, world: &World<'_>, mut run: RunRow) -> Result<RunRow, DbError> {
@@ -157,16 +149,22 @@ fn start(tx: &Transaction<'_>, world: &World<'_>, mut run: RunRow) -> Result<Run
     Ok(run)
 }
 
-/// An interval counts from the last start: a run that had to wait moves the next fire time.
+/// An interval counts from the last start: a run that had to wait moves the next fire time. A start on time does not,
+/// so that the times do not drift.
 fn count_from_start(tx: &Transaction<'_>, world: &World<'_>, id: i64) -> Result<(), DbError> {
-    let Some(job) = super::super::jobs::get(tx, id)? else { return Ok(()) };
-    let waited = world.now.as_millisecond() - job.anchor.as_millisecond();
-    let Ok(trigger) = job.spec.trigger.compile() else { return Ok(()) };
-    if waited < 1_000 || !job.enabled || !matches!(job.spec.trigger, TriggerSpec::Interval { .. }) {
+    let Some(job) = jobs::get(tx, id)? else { return Ok(()) };
+    let (TriggerSpec::Interval { .. }, Ok(trigger)) = (&job.spec.trigger, job.spec.trigger.compile()) else {
+        return Ok(());
+    };
+    let offset = jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter);
+    let start = before(world.now, offset);
+    let on_time = start.as_millisecond() - job.anchor.as_millisecond() < ON_TIME_MS;
+    // Fire times that have come and are not decided are decided first.
+    let undecided = job.next.as_ref().is_some_and(|next| put_off(next.at, offset) <= world.now);
+    if on_time || undecided || !job.enabled {
         return Ok(());
     }
-    let next: Option<Fire> = trigger.next(world.now, world.now);
-    tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
-        .execute(params![id, time(world.now)])?;
-    super::super::jobs::set_next(tx, id, &job.agent, &job.name, &job.spec, next.as_ref())
+    tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?.execute(params![id, time(start)])?;
+    let next = trigger.next(start, start);
+    jobs::set_next(tx, id, &job.agent, &job.name, &job.spec, next.as_ref())
 }

@@ -20,6 +20,7 @@ struct Case {
     backoff: Option<&'static str>,
     running: u32,
     waiting: u32,
+    decided: Decided,
 }
 
 impl Default for Case {
@@ -32,6 +33,7 @@ impl Default for Case {
             backoff: None,
             running: 0,
             waiting: 0,
+            decided: Decided::default(),
         }
     }
 }
@@ -46,8 +48,8 @@ impl Case {
             next: Fire { at: at(self.next), shifted_from: None },
             offset: jitter_offset("a", "j", self.spec.jitter),
             backoff_until: self.backoff.map(at),
-            running: self.running,
-            waiting: self.waiting,
+            active: Active { running: self.running, waiting: self.waiting },
+            decided: &self.decided,
         };
         plan(&job, at(self.alive), at(self.now))
     }
@@ -134,8 +136,8 @@ fn a_year_of_missed_times_is_decided_in_batches_and_only_the_last_one_runs() {
             next,
             offset: Duration::ZERO,
             backoff_until: None,
-            running: 0,
-            waiting: 0,
+            active: Active::default(),
+            decided: &Decided::default(),
         };
         let plan = plan(&job, end, end);
         claimed += plan.claims.len();
@@ -188,6 +190,71 @@ fn an_interval_counts_from_the_last_start() {
 }
 
 #[test]
+fn an_interval_counts_from_a_start_that_made_up_for_missed_times_only_when_none_is_left() {
+    let every = |missed| JobSpec {
+        missed,
+        overlap: Overlap::Allow,
+        ..JobSpec::new(TriggerSpec::Interval { every: "1s".into() })
+    };
+    let case = Case { spec: every(Missed::All), alive: "11:00:00", now: "11:00:00", ..Case::default() };
+    let plan = case.plan();
+    assert_eq!((plan.claims.len(), plan.anchor), (BATCH, at("09:00:00")));
+    assert_eq!(plan.next.unwrap().at, at("10:16:40"), "the next of the missed ones");
+}
+
+#[test]
+fn jitter_does_not_make_an_interval_longer() {
+    let jitter = Duration::from_secs(30);
+    let spec = JobSpec { jitter, ..JobSpec::new(TriggerSpec::Interval { every: "30m".into() }) };
+    let offset = jitter_offset("a", "j", jitter);
+    let late = Case { spec, alive: "11:45:00", now: "11:45:00", ..Case::default() }.plan();
+    assert_eq!(put_off(late.next.unwrap().at, offset), at("12:15:00"));
+}
+
+#[test]
+fn what_was_decided_before_is_neither_claimed_nor_recorded_again() {
+    let times = BTreeSet::from([at("10:01:00")]);
+    let decided = Decided { times, spans: vec![(at("10:03:00"), at("10:20:00"))] };
+    let spec = JobSpec { overlap: Overlap::Allow, ..every_minute() };
+    let plan = Case { spec, decided, now: "10:21:30", ..Case::default() }.plan();
+    let expected = ["10:00", "10:02", "10:21"].map(|t| (hm(t), Cause::Schedule));
+    assert_eq!((claims(&plan), skips(&plan), plan.looked_at), (expected.to_vec(), vec![], 22));
+    assert_eq!(plan.next.unwrap().at, at("10:22:00"));
+}
+
+#[test]
+fn one_run_makes_up_for_missed_times_as_the_overlap_policy_lets_it() {
+    let case = |missed, overlap, running, waiting| {
+        let spec = JobSpec { missed, overlap, ..every_minute() };
+        let case =
+            Case { spec, running, waiting, alive: "10:02:30", now: "10:02:30", ..Case::default() }.plan();
+        (case.claims.len(), case.replace, case.supersede)
+    };
+    assert_eq!(case(Missed::Last, Overlap::Skip, 0, 0), (1, false, true));
+    assert_eq!(case(Missed::Last, Overlap::Skip, 1, 0), (0, false, false));
+    assert_eq!(case(Missed::Last, Overlap::Queue, 1, 0), (1, false, true));
+    assert_eq!(case(Missed::Last, Overlap::Queue, 1, 1), (0, false, false));
+    assert_eq!(case(Missed::Last, Overlap::Replace, 1, 0), (1, true, true));
+    assert_eq!(case(Missed::Last, Overlap::Allow, 1, 1), (1, false, true));
+    assert_eq!(case(Missed::All, Overlap::Skip, 1, 0), (3, false, false), "each of them runs");
+}
+
+#[test]
+fn a_one_shot_that_comes_within_the_backoff_is_tried_at_its_end() {
+    let spec = JobSpec::new(TriggerSpec::OneShot { at: at("10:00:00"), timezone: None });
+    let plan = Case { spec, backoff: Some("10:04:00"), ..Case::default() }.plan();
+    assert_eq!(skips(&plan), [(hm("10:00"), hm("10:00"), 1, SkipReason::Backoff)]);
+    assert_eq!(plan.next.unwrap().at, at("10:04:00"));
+}
+
+#[test]
+fn a_one_shot_fires_once_also_when_its_time_is_finer_than_what_is_stored() {
+    let spec = JobSpec::new(TriggerSpec::OneShot { at: at("10:00:00.0004"), timezone: None });
+    let plan = Case { spec, ..Case::default() }.plan();
+    assert_eq!((plan.claims.len(), plan.next), (1, None));
+}
+
+#[test]
 fn an_overdue_one_shot_fires_once_however_old() {
     let spec = JobSpec::new(TriggerSpec::OneShot { at: at("10:00:00"), timezone: None });
     let trigger = spec.trigger.compile().unwrap();
@@ -198,8 +265,8 @@ fn an_overdue_one_shot_fires_once_however_old() {
         next: Fire { at: at("10:00:00"), shifted_from: None },
         offset: Duration::ZERO,
         backoff_until: None,
-        running: 0,
-        waiting: 0,
+        active: Active::default(),
+        decided: &Decided::default(),
     };
     let now = at("10:00:00") + (90 * 24).hours();
     let plan = plan(&job, now, now);

@@ -1,0 +1,70 @@
+//! `/v1/runs/{id}/tools…`: the tools of an agent-tier run, on its agent's door and for the operator.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State, rejection::PathRejection},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    access::Access,
+    extract::{MaybeBody, Params},
+    page::{Order, Page, PageParams},
+    problem::{Problem, Problems},
+    work,
+};
+use crate::{
+    app::{
+        Hive,
+        job_types::{RunTool, ToolCall},
+    },
+    ids::AgentId,
+};
+
+const TAG: &str = "runs";
+type Answer<T> = Result<T, Problem>;
+
+/// Lists the tools that a running agent-tier run may call: those that its job requires.
+#[utoipa::path(get, path = "/v1/runs/{id}/tools", tag = TAG, params(("id" = i64, Path), PageParams),
+    responses((status = 200, body = Page<RunTool>), Problems))]
+pub async fn list(
+    State(hive): State<Arc<Hive>>,
+    Extension(access): Extension<Access>,
+    id: Result<Path<i64>, PathRejection>,
+    Params(page): Params<PageParams>,
+) -> Answer<Json<Page<RunTool>>> {
+    let Path(id) = id.map_err(|e| no_run(&e))?;
+    let tools = work::read(hive.run_tools(caller(&access), id)).await??;
+    page.cut(tools, Order::AsGiven, |tool| &tool.name).map(Json)
+}
+
+/// Calls a tool of a running agent-tier run with the arguments in the body: one of its steps. 403 for a tool that its
+/// job does not require, which is no step; 409 once its steps are used up. A `/` in the name is written `%2F`. When
+/// the caller goes or the run ends, the call is ended.
+/// An `Idempotency-Key` is accepted and not remembered: a repeated call runs again.
+#[utoipa::path(post, path = "/v1/runs/{id}/tools/{tool}", tag = TAG,
+    params(("id" = i64, Path), ("tool" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
+    request_body(content = Option<Object>, description = "The arguments; left out: none"),
+    responses((status = 200, description = "It ran; whether it succeeded is in the body", body = ToolCall), Problems))]
+pub async fn call(
+    State(hive): State<Arc<Hive>>,
+    Extension(access): Extension<Access>,
+    path: Result<Path<(i64, String)>, PathRejection>,
+    MaybeBody(args): MaybeBody<Map<String, Value>>,
+) -> Answer<Json<ToolCall>> {
+    let Path((id, tool)) = path.map_err(|e| no_run(&e))?;
+    Ok(Json(hive.call_run_tool(caller(&access), id, &tool, &args).await?))
+}
+
+fn caller(access: &Access) -> Option<&AgentId> {
+    match access {
+        Access::Operator => None,
+        Access::Agent(agent) => Some(agent),
+    }
+}
+
+fn no_run(rejection: &PathRejection) -> Problem {
+    Problem::new(rejection.status(), format!("the path names no run: {}", rejection.body_text()))
+}

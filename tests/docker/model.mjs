@@ -1,0 +1,50 @@
+// A stand-in for the messages API of a model: it does what the instructions say and nothing else. Lines that begin
+// with `$ ` are commands for the Bash tool, in order; what follows `Say: ` is its last word. Every request is kept.
+import { appendFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+
+const words = (content) => (Array.isArray(content) ? content : [{ type: 'text', text: content }]);
+
+function next(request) {
+  const parts = request.messages.flatMap((message) => words(message.content));
+  const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  const commands = [...text.matchAll(/^\$ (.*)$/gm)].map((match) => match[1]);
+  const command = commands[parts.filter((part) => part.type === 'tool_result').length];
+  const said = text.match(/^Say: (.*)$/m)?.[1] ?? 'Nothing to say.';
+  return command === undefined
+    ? { stop: 'end_turn', block: { type: 'text', text: '' }, delta: { type: 'text_delta', text: said } }
+    : {
+        stop: 'tool_use',
+        block: { type: 'tool_use', id: `toolu_${commands.indexOf(command)}_${parts.length}`, name: 'Bash', input: {} },
+        delta: { type: 'input_json_delta', partial_json: JSON.stringify({ command, description: 'a step' }) },
+      };
+}
+
+function answer(request, response) {
+  const { stop, block, delta } = next(request);
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  const message = { id: 'msg_1', type: 'message', role: 'assistant', model: request.model, content: [], usage };
+  const events = [
+    { type: 'message_start', message: { ...message, stop_reason: null, stop_sequence: null } },
+    { type: 'content_block_start', index: 0, content_block: block },
+    { type: 'content_block_delta', index: 0, delta },
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: stop, stop_sequence: null }, usage: { output_tokens: 1 } },
+    { type: 'message_stop' },
+  ];
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  response.end(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''));
+}
+
+createServer((request, response) => {
+  let text = '';
+  request.on('data', (piece) => (text += piece));
+  request.on('end', () => {
+    const { method, url, headers } = request;
+    const body = text ? JSON.parse(text) : null;
+    appendFileSync('/workspace/requests.jsonl', `${JSON.stringify({ method, url, headers, body })}\n`);
+    if (method === 'POST' && url.startsWith('/v1/messages') && body.stream) return answer(body, response);
+    response.writeHead(404, { 'content-type': 'application/json' });
+    response.end('{"type":"error","error":{"type":"not_found_error","message":"not found"}}');
+  });
+}).listen(8099, '127.0.0.1', () => console.log('the model listens'));
