@@ -95,7 +95,11 @@ impl Client {
     pub fn unix(hive: &HivePaths) -> Result<Self, Failure> {
         let path = short(&hive.socket());
         crate::tls::install();
-        let http = reqwest::Client::builder().unix_socket(path.clone()).connect_timeout(DIAL).build()?;
+        let http = reqwest::Client::builder()
+            .unix_socket(path.clone())
+            .tls_certs_only([])
+            .connect_timeout(DIAL)
+            .build()?;
         let base = Url::parse("http://localhost/").map_err(|e| Failure::new(e.to_string()))?;
         Ok(Self { http, base, place: Place::Socket { path, hive: hive.clone() }, ui: None })
     }
@@ -112,7 +116,7 @@ impl Client {
                     .help("write it like http://127.0.0.1:7117")
             })?;
         crate::tls::install();
-        let http = reqwest::Client::builder().no_proxy().connect_timeout(DIAL).build()?;
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).connect_timeout(DIAL).build()?;
         let host = base.as_str().trim_end_matches('/').to_owned();
         Ok(Self { http, base, place: Place::Tcp { host, token }, ui: None })
     }

@@ -128,17 +128,19 @@ pub fn given_up(tx: &Transaction<'_>, row: &Pending, error: &str, now: Timestamp
     let sql = "UPDATE notification SET attempts = attempts + 1, next_at = NULL, error = ?2 WHERE id = ?1";
     tx.prepare_cached(sql)?.execute(params![row.id, error])?;
     let notice = row.notice.as_ref();
+    let job = notice.and_then(|n| n.job.as_ref()).map(|(id, _)| *id);
     let told = json!({
         "id": row.id,
         "target": row.target,
         "notice": notice.map(|n| n.kind),
         "agent": notice.map(|n| &n.agent),
-        "job": notice.and_then(|n| n.job.as_ref()).map(|(id, _)| id),
+        "job": job,
         "run": notice.and_then(|n| n.run),
         "attempts": row.attempts + 1,
         "error": error,
     });
-    events::append(tx, now, "notify:failed", &told)?;
+    // About the job, so that it is not triggered by what was not told of itself.
+    events::append_about(tx, now, "notify:failed", &told, job, 0)?;
     Ok(())
 }
 

@@ -78,6 +78,8 @@ async fn what_is_given_up_is_told_as_an_event() {
         "id": 1, "target": "a", "notice": "run:failed", "agent": "writer", "job": 3, "run": 17, "attempts": 1, "error": "gone",
     });
     assert_eq!(event.data, told);
+    let raised = db.read(|conn| events::raised(conn, 0, 10)).await.unwrap();
+    assert_eq!(raised[0].job, Some(3), "that job does not wait for it");
 }
 
 #[tokio::test]

@@ -45,45 +45,20 @@ pub fn write_skill(hive: &TestHive, scripts: &[(&str, &str)], more: &Value) {
 
 impl TestHive {
     /// Makes a job of agent `a`; its id.
-    pub async fn job(&self, body: Value) -> i64 {
+    pub async fn make_job(&self, body: Value) -> i64 {
         let mut whole = json!({ "agent": "a" });
+        if !["trigger", "schedule", "every", "at", "event"].iter().any(|key| body.get(key).is_some()) {
+            whole["manual"] = json!(true);
+        }
         whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
         let (status, answer) = self.send("POST", "/v1/jobs", Some(whole)).await;
         assert_eq!(status, 201, "{answer:#}");
         answer["id"].as_i64().unwrap()
     }
 
-    /// Runs a job now; the run's id.
-    pub async fn run_job(&self, job: i64) -> i64 {
-        let (status, answer) = self.send("POST", &format!("/v1/jobs/{job}/run"), None).await;
-        assert_eq!(status, 202, "{answer:#}");
-        answer["id"].as_i64().unwrap()
-    }
-
-    /// Waits until a run satisfies `reached`.
-    pub async fn run_until(&self, run: i64, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        loop {
-            let view = match self.try_get(&format!("/v1/runs/{run}")).await {
-                Some(text) => serde_json::from_str(&text).unwrap(),
-                None => Value::Null,
-            };
-            if reached(&view) {
-                return view;
-            }
-            assert!(began.elapsed() < PATIENCE, "run {run} is never {what}: {view:#}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Waits until a run is over.
-    pub async fn over(&self, run: i64) -> Value {
-        self.run_until(run, "over", is_over).await
-    }
-
     /// Runs a job now, to its end.
     pub async fn outcome(&self, job: i64) -> Value {
-        let run = self.run_job(job).await;
+        let run = self.run(job).await;
         self.over(run).await
     }
 
@@ -120,7 +95,7 @@ printf '{"success": true, "first": %s, "input": %s, "cwd": "%s", "run": "%s", "j
   "$1" "$input" "$PWD" "$SKEP_RUN_ID" "$SKEP_JOB" "$(ps -o pgid= -p $$)"
 "#;
     let hive = hive_with(&[("show.sh", script)], "").await;
-    let job = hive.job(json!({ "name": "Show it", "tool": "show", "args": { "n": [1, "zwei"] } })).await;
+    let job = hive.make_job(json!({ "name": "Show it", "tool": "show", "args": { "n": [1, "zwei"] } })).await;
     let run = hive.outcome(job).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
     let result = &run["result"];
@@ -162,7 +137,7 @@ async fn every_kind_of_script_and_of_answer_is_understood() {
     let hive = hive_with(&scripts, "").await;
     let mut outcomes = std::collections::BTreeMap::new();
     for (name, _) in scripts {
-        let job = hive.job(json!({ "name": name, "tool": name, "args": { "n": 21 } })).await;
+        let job = hive.make_job(json!({ "name": name, "tool": name, "args": { "n": 21 } })).await;
         outcomes.insert(name, hive.outcome(job).await);
     }
     for name in ["python.py", "typed.ts", "module.mjs"] {
@@ -200,7 +175,7 @@ async fn a_secret_is_given_to_the_script_and_nowhere_else() {
     fs::set_permissions(hive.path("secrets/env.json"), fs::Permissions::from_mode(0o600)).unwrap();
     hive.start().await;
     hive.running("a").await;
-    let job = hive.job(json!({ "name": "leak", "tool": "leak" })).await;
+    let job = hive.make_job(json!({ "name": "leak", "tool": "leak" })).await;
     let run = hive.outcome(job).await;
     assert_eq!(run["error"], "key is ***", "{run:#}");
     let output = hive.text(&format!("/v1/runs/{}/output", run["id"])).await;
@@ -222,7 +197,7 @@ echo $! $$ >> pids
 sleep 600
 "#;
     let hive = hive_with(&[("stubborn.sh", script)], "").await;
-    let job = hive.job(json!({ "name": "s", "tool": "stubborn", "timeout": "1s", "retries": 1 })).await;
+    let job = hive.make_job(json!({ "name": "s", "tool": "stubborn", "timeout": "1s", "retries": 1 })).await;
     let run = hive.outcome(job).await;
     assert_eq!(run["status"], "timed_out", "{run:#}");
     let again = hive.runs_until(job, "timed_out", 2).await;
@@ -240,9 +215,9 @@ sleep 600
 async fn a_run_is_cancelled_while_it_waits_and_while_it_runs() {
     let hive =
         hive_with(&[("long.sh", "#!/bin/bash\necho begun; sleep 600\n")], "[runs]\nmax_running = 1\n").await;
-    let job = hive.job(json!({ "name": "l", "tool": "long", "overlap": "allow" })).await;
-    let first = hive.run_job(job).await;
-    let second = hive.run_job(job).await;
+    let job = hive.make_job(json!({ "name": "l", "tool": "long", "overlap": "allow" })).await;
+    let first = hive.run(job).await;
+    let second = hive.run(job).await;
     hive.run_until(first, "running", |r| r["status"] == "running").await;
     let waiting = hive.get(&format!("/v1/runs/{second}")).await;
     assert_eq!(waiting["status"], "queued");
@@ -263,10 +238,10 @@ async fn slots_hold_for_the_hive_and_for_each_agent() {
     let script = "#!/bin/bash\necho + >> log; sleep 0.4; echo - >> log\n";
     let hive =
         hive_with(&[("work.sh", script)], "[runs]\nmax_running = 3\nmax_running_per_agent = 2\n").await;
-    let job = hive.job(json!({ "name": "w", "tool": "work", "overlap": "allow" })).await;
+    let job = hive.make_job(json!({ "name": "w", "tool": "work", "overlap": "allow" })).await;
     let mut made = Vec::new();
     for _ in 0..6 {
-        made.push(hive.run_job(job).await);
+        made.push(hive.run(job).await);
     }
     for run in made {
         assert_eq!(hive.over(run).await["status"], "succeeded");
@@ -284,9 +259,9 @@ async fn slots_hold_for_the_hive_and_for_each_agent() {
 async fn overlap_policies_hold_for_what_really_runs() {
     let hive = hive_with(&[("long.sh", "#!/bin/bash\ntrap 'exit 9' TERM\nsleep 600 & wait\n")], "").await;
     let every = |name: &str, overlap: &str| json!({ "name": name, "tool": "long", "overlap": overlap, "trigger": { "type": "interval", "every": "1s" } });
-    let skip = hive.job(every("skip", "skip")).await;
-    let replace = hive.job(every("replace", "replace")).await;
-    let queue = hive.job(every("queue", "queue")).await;
+    let skip = hive.make_job(every("skip", "skip")).await;
+    let replace = hive.make_job(every("replace", "replace")).await;
+    let queue = hive.make_job(every("queue", "queue")).await;
     hive.runs_until(replace, "cancelled", 3).await;
     let skipped = hive.runs_until(skip, "skipped", 2).await;
     assert!(skipped.iter().all(|r| r["reason"] == "overlap"), "{skipped:#?}");
@@ -306,7 +281,7 @@ async fn output_is_followed_live_capped_and_told_apart_by_stream() {
         "#!/bin/bash\necho first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo oops >&2; echo last\n";
     let slow = "#!/bin/bash\necho one; while [ ! -e go ]; do sleep 0.05; done; echo two\n";
     let hive = hive_with(&[("flood.sh", flood), ("slow.sh", slow)], "[runs]\noutput = \"64KiB\"\n").await;
-    let job = hive.job(json!({ "name": "flood", "tool": "flood" })).await;
+    let job = hive.make_job(json!({ "name": "flood", "tool": "flood" })).await;
     let run = hive.outcome(job).await;
     assert_eq!(run["status"], "succeeded");
     let output = hive.text(&format!("/v1/runs/{}/output", run["id"])).await;
@@ -315,8 +290,8 @@ async fn output_is_followed_live_capped_and_told_apart_by_stream() {
     let errors = hive.text(&format!("/v1/runs/{}/output?stream=stderr", run["id"])).await;
     assert!(errors.ends_with("oops\n") && !errors.contains("last"), "{errors}");
 
-    let job = hive.job(json!({ "name": "slow", "tool": "slow" })).await;
-    let run = hive.run_job(job).await;
+    let job = hive.make_job(json!({ "name": "slow", "tool": "slow" })).await;
+    let run = hive.run(job).await;
     let url = format!("/v1/runs/{run}/output?follow=true");
     let follow = hive.text(&url);
     let go = async {
@@ -330,11 +305,11 @@ async fn output_is_followed_live_capped_and_told_apart_by_stream() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_halt_stops_new_starts_survives_a_restart_and_lifts() {
     let mut hive = hive_with(&[("work.sh", "#!/bin/bash\nsleep 1; echo done\n")], "").await;
-    let job = hive.job(json!({ "name": "w", "tool": "work", "overlap": "allow" })).await;
-    let running = hive.run_job(job).await;
+    let job = hive.make_job(json!({ "name": "w", "tool": "work", "overlap": "allow" })).await;
+    let running = hive.run(job).await;
     hive.run_until(running, "running", |r| r["status"] == "running").await;
     assert_eq!(hive.send("POST", "/v1/halt", Some(json!({ "agent": "a" }))).await.0, 200);
-    let held = hive.run_job(job).await;
+    let held = hive.run(job).await;
     assert_eq!(hive.over(running).await["status"], "succeeded", "what ran goes on");
     hive.kill();
     hive.start().await;
@@ -352,9 +327,11 @@ async fn a_halt_stops_new_starts_survives_a_restart_and_lifts() {
 async fn an_event_starts_the_jobs_that_wait_for_it() {
     let hive = hive_with(&[("work.sh", "#!/bin/bash\necho done\n")], "").await;
     let job = hive
-        .job(json!({ "name": "w", "tool": "work", "trigger": { "type": "event", "event": ["report.*"] } }))
+        .make_job(
+            json!({ "name": "w", "tool": "work", "trigger": { "type": "event", "event": ["report.*"] } }),
+        )
         .await;
-    let chained = hive.job(json!({ "name": "c", "tool": "work", "event": ["run:succeeded"] })).await;
+    let chained = hive.make_job(json!({ "name": "c", "tool": "work", "event": ["run:succeeded"] })).await;
     let (status, _) =
         hive.send("POST", "/v1/events", Some(json!({ "name": "report.daily", "data": { "n": 1 } }))).await;
     assert_eq!(status, 201);
@@ -373,8 +350,8 @@ async fn a_container_that_is_killed_loses_its_run_honestly_and_the_policy_tries_
     let hive =
         hive_with(&[("long.sh", "#!/bin/bash\n[ -e second ] && exit 0\ntouch second; sleep 600\n")], "")
             .await;
-    let job = hive.job(json!({ "name": "l", "tool": "long", "retries": 1 })).await;
-    let run = hive.run_job(job).await;
+    let job = hive.make_job(json!({ "name": "l", "tool": "long", "retries": 1 })).await;
+    let run = hive.run(job).await;
     hive.run_until(run, "running", |r| r["status"] == "running").await;
     while hive.sh("a", "ls second 2>/dev/null").await["stdout"] == "" {}
     docker(&["kill", "-s", "KILL", &hive.container("a")]);
@@ -389,7 +366,7 @@ async fn a_container_that_is_killed_loses_its_run_honestly_and_the_policy_tries_
 async fn memory_that_runs_out_is_told_apart_from_other_ends() {
     let script = "#!/bin/bash\nexec python3 -c 'x = bytearray(900 * 1024 * 1024)\nfor i in range(0, len(x), 4096): x[i] = 1'\n";
     let hive = hive_with(&[("greedy.sh", script)], "[defaults]\nmemory = \"128MiB\"\n").await;
-    let job = hive.job(json!({ "name": "g", "tool": "greedy" })).await;
+    let job = hive.make_job(json!({ "name": "g", "tool": "greedy" })).await;
     let run = hive.outcome(job).await;
     assert_eq!(
         (&run["status"], &run["error"]),

@@ -68,7 +68,7 @@ async fn a_supervisor_killed_at_any_step_of_a_run_loses_and_doubles_nothing() {
     let mut hive = hive_with(&[NOTE], "").await;
     for n in 0..3 {
         let trigger = json!({ "schedule": "* * * * * *", "timezone": "UTC" });
-        hive.job(json!({ "name": format!("j{n}"), "tool": "note", "trigger": trigger })).await;
+        hive.make_job(json!({ "name": format!("j{n}"), "tool": "note", "trigger": trigger })).await;
     }
     for point in ["run.claimed", "run.leased", "run.started", "run.ended", "run.recorded"] {
         for count in [1, 2, 4] {
@@ -94,7 +94,8 @@ async fn a_supervisor_killed_at_any_step_of_a_run_loses_and_doubles_nothing() {
 async fn a_supervisor_killed_at_random_moments_loses_and_doubles_nothing() {
     let mut hive = hive_with(&[NOTE], "").await;
     for n in 0..8 {
-        hive.job(json!({ "name": format!("j{n}"), "tool": "note", "every": "1s", "overlap": "allow" })).await;
+        hive.make_job(json!({ "name": format!("j{n}"), "tool": "note", "every": "1s", "overlap": "allow" }))
+            .await;
     }
     let began = Instant::now();
     let mut kills = 0;
@@ -120,9 +121,9 @@ async fn runs_go_on_without_their_supervisor_and_are_taken_up_again() {
     let long = "#!/bin/bash\nfor n in 1 2 3 4 5 6 7 8 9; do echo line $n; sleep 0.3; done; echo '{\"success\": true}' > r; exit 0\n";
     let ends = "#!/bin/bash\necho short; while [ ! -e go ]; do sleep 0.02; done; exit 7\n";
     let mut hive = hive_with(&[("long.sh", long), ("ends.sh", ends)], "").await;
-    let long = hive.job(json!({ "name": "l", "tool": "long" })).await;
-    let ends = hive.job(json!({ "name": "e", "tool": "ends" })).await;
-    let (long, ends) = (hive.run_job(long).await, hive.run_job(ends).await);
+    let long = hive.make_job(json!({ "name": "l", "tool": "long" })).await;
+    let ends = hive.make_job(json!({ "name": "e", "tool": "ends" })).await;
+    let (long, ends) = (hive.run(long).await, hive.run(ends).await);
     for run in [long, ends] {
         hive.run_until(run, "running", |r| r["status"] == "running").await;
     }
@@ -143,8 +144,8 @@ async fn runs_go_on_without_their_supervisor_and_are_taken_up_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_cancelled_just_before_the_crash_is_ended_after_it() {
     let mut hive = hive_with(&[("long.sh", "#!/bin/bash\ntrap '' TERM\nsleep 600\n")], "").await;
-    let job = hive.job(json!({ "name": "l", "tool": "long" })).await;
-    let run = hive.run_job(job).await;
+    let job = hive.make_job(json!({ "name": "l", "tool": "long" })).await;
+    let run = hive.run(job).await;
     hive.run_until(run, "running", |r| r["status"] == "running").await;
     assert_eq!(hive.send("POST", &format!("/v1/runs/{run}/cancel"), None).await.0, 202);
     hive.kill();
@@ -168,14 +169,14 @@ async fn after_eight_hours_of_absence_each_job_does_what_its_policy_says() {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         body
     };
-    let last = hive.job(job("last", json!({ "trigger": cron("* * * * *") }))).await;
-    let skip = hive.job(job("skip", json!({ "trigger": cron("* * * * *"), "missed": "skip" }))).await;
-    let all = hive.job(job("all", json!({ "trigger": cron("*/30 * * * *"), "missed": "all" }))).await;
+    let last = hive.make_job(job("last", json!({ "trigger": cron("* * * * *") }))).await;
+    let skip = hive.make_job(job("skip", json!({ "trigger": cron("* * * * *"), "missed": "skip" }))).await;
+    let all = hive.make_job(job("all", json!({ "trigger": cron("*/30 * * * *"), "missed": "all" }))).await;
     let soon = Timestamp::now().checked_add(jiff::SignedDuration::from_hours(2)).unwrap();
-    let once = hive.job(job("once", json!({ "at": soon.to_string() }))).await;
+    let once = hive.make_job(job("once", json!({ "at": soon.to_string() }))).await;
     let old = Timestamp::now().checked_add(jiff::SignedDuration::from_hours(1)).unwrap();
     let within = json!({ "at": old.to_string(), "missed_within": "30m" });
-    let expired = hive.job(job("expired", within)).await;
+    let expired = hive.make_job(job("expired", within)).await;
     hive.kill();
     move_clock(&hive, 8 * HOUR);
     hive.start().await;
@@ -209,7 +210,7 @@ async fn after_eight_hours_of_absence_each_job_does_what_its_policy_says() {
 async fn a_clock_that_jumps_a_year_ahead_and_back_floods_nothing_and_fires_nothing_twice() {
     let hive = hive_with(&[NOTE], "").await;
     let trigger = json!({ "type": "cron", "schedule": "*/2 * * * * *", "timezone": "UTC" });
-    let job = hive.job(json!({ "name": "j", "tool": "note", "trigger": trigger })).await;
+    let job = hive.make_job(json!({ "name": "j", "tool": "note", "trigger": trigger })).await;
     hive.runs_until(job, "succeeded", 2).await;
     move_clock(&hive, 365 * 24 * HOUR);
     let began = Instant::now();
