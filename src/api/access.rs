@@ -30,17 +30,21 @@ const AGENT_READS: &[&str] = &[
     "/v1/agents/{agent}",
     "/v1/agents/{agent}/prompt",
     "/v1/agents/{agent}/logs",
+<<<<<<< HEAD
     "/v1/runs/{id}/tools",
+=======
+>>>>>>> api
     "/v1/jobs",
     "/v1/jobs/{id}",
     "/v1/jobs/{id}/next",
     "/v1/runs",
     "/v1/runs/{id}",
     "/v1/runs/{id}/output",
+    "/v1/runs/{id}/tools",
 ];
 
-/// What an agent may write. The use cases let it see and change its own jobs alone.
-const AGENT_WRITES: &[(Method, &str)] = &[
+/// What an agent may do beside reading. Whose the thing is, the use case decides.
+const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/jobs"),
     (Method::PATCH, "/v1/jobs/{id}"),
     (Method::DELETE, "/v1/jobs/{id}"),
@@ -49,6 +53,7 @@ const AGENT_WRITES: &[(Method, &str)] = &[
     (Method::POST, "/v1/jobs/{id}/resume"),
     (Method::POST, "/v1/runs/{id}/tools/{tool}"),
     (Method::POST, "/v1/schedules/preview"),
+    (Method::POST, "/v1/runs/{id}/tools/{tool}"),
 ];
 
 /// Who calls, for use cases: an agent, or as none the operator.
@@ -77,8 +82,7 @@ impl Access {
             return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        let writes = |route| AGENT_WRITES.iter().any(|(m, r)| m == method && *r == route);
-        if route.is_some_and(|r| if reads { AGENT_READS.contains(&r) } else { writes(r) }) {
+        if reads && route.is_some_and(|r| AGENT_READS.contains(&r)) {
             return Ok(());
         }
         Err(Problem::forbidden(format!("agent {caller} may not do this; it is the operator's")))
