@@ -30,10 +30,6 @@ const AGENT_READS: &[&str] = &[
     "/v1/agents/{agent}",
     "/v1/agents/{agent}/prompt",
     "/v1/agents/{agent}/logs",
-<<<<<<< HEAD
-    "/v1/runs/{id}/tools",
-=======
->>>>>>> api
     "/v1/jobs",
     "/v1/jobs/{id}",
     "/v1/jobs/{id}/next",
@@ -51,7 +47,6 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/jobs/{id}/run"),
     (Method::POST, "/v1/jobs/{id}/pause"),
     (Method::POST, "/v1/jobs/{id}/resume"),
-    (Method::POST, "/v1/runs/{id}/tools/{tool}"),
     (Method::POST, "/v1/schedules/preview"),
     (Method::POST, "/v1/runs/{id}/tools/{tool}"),
 ];
@@ -83,6 +78,9 @@ impl Access {
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
         if reads && route.is_some_and(|r| AGENT_READS.contains(&r)) {
+            return Ok(());
+        }
+        if AGENT_DOES.iter().any(|(m, r)| m == method && Some(*r) == route) {
             return Ok(());
         }
         Err(Problem::forbidden(format!("agent {caller} may not do this; it is the operator's")))
