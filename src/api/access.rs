@@ -39,8 +39,8 @@ const AGENT_READS: &[&str] = &[
     "/v1/runs/{id}/tools",
 ];
 
-/// What an agent may write. The use cases let it see and change its own jobs, and call tools of its own runs, alone.
-const AGENT_WRITES: &[(Method, &str)] = &[
+/// What an agent may do beside reading. Whose the thing is, the use case decides.
+const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/jobs"),
     (Method::PATCH, "/v1/jobs/{id}"),
     (Method::DELETE, "/v1/jobs/{id}"),
@@ -77,8 +77,10 @@ impl Access {
             return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        let writes = |route| AGENT_WRITES.iter().any(|(m, r)| m == method && *r == route);
-        if route.is_some_and(|r| if reads { AGENT_READS.contains(&r) } else { writes(r) }) {
+        if reads && route.is_some_and(|r| AGENT_READS.contains(&r)) {
+            return Ok(());
+        }
+        if AGENT_DOES.iter().any(|(m, r)| m == method && Some(*r) == route) {
             return Ok(());
         }
         Err(Problem::forbidden(format!("agent {caller} may not do this; it is the operator's")))

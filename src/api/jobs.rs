@@ -133,7 +133,8 @@ pub async fn run(
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
 
-/// Disables a job until somebody resumes it. What waits or runs of it goes on.
+/// Disables a job until somebody resumes it. What runs of it goes on; what waits is cancelled, unless somebody asked
+/// for it.
 #[utoipa::path(post, path = "/v1/jobs/{id}/pause", tag = TAG,
     params(("id" = i64, Path), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 200, body = JobView), Problems))]

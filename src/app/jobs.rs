@@ -12,6 +12,8 @@ mod view;
 mod write;
 
 pub(super) use once::once;
+use std::sync::Arc;
+
 pub use once::once_key;
 use serde_json::Value;
 
@@ -28,11 +30,9 @@ use crate::{
     db::{
         self,
         jobs::{JobError, JobRow, Origin},
-        queue::{Cancelled, ManualError, Tick},
-        runs::RunFilter,
+        queue::{ManualError, Tick},
     },
     ids::AgentId,
-    runs::state::RunStatus,
     scheduler::request,
 };
 
@@ -170,7 +170,7 @@ impl Hive {
         self.db
             .write(move |tx| {
                 not_of_config(&own(tx, caller.as_ref(), id)?)?;
-                remove(tx, id, now)?;
+                db::jobs::remove(tx, id, now)?;
                 Ok::<_, AppError>(())
             })
             .await?;
@@ -182,8 +182,13 @@ impl Hive {
     ///
     /// # Errors
     /// There is none that the caller may see, its overlap policy refuses, it cannot run at all, or the database fails.
-    pub async fn run_job(&self, caller: Option<&AgentId>, id: i64, key: Option<OnceKey>) -> Result<RunView> {
-        let (mut scene, caller, zone) = (Scene::of(self), caller.cloned(), self.zone());
+    pub async fn run_job(
+        self: &Arc<Self>,
+        caller: Option<&AgentId>,
+        id: i64,
+        key: Option<OnceKey>,
+    ) -> Result<RunView> {
+        let (mut scene, caller, hive) = (Scene::of(self), caller.cloned(), self.clone());
         let (view, tick) = self
             .db
             .write(move |tx| {
@@ -193,7 +198,7 @@ impl Hive {
                     let job = own(tx, caller.as_ref(), id)?;
                     scene.must_be_able(tx, &job)?;
                     let run = db::queue::claim_manual(tx, id, now, &mut tick)?;
-                    Ok(runs::view(&run, Some(&zone)))
+                    Ok(hive.run_view(&run, &hive.zone()))
                 })?;
                 Ok::<_, AppError>((view, tick))
             })
@@ -204,15 +209,4 @@ impl Hive {
         self.due.notify_one();
         Ok(view)
     }
-}
-
-/// Removes a job and cancels what waits of it.
-fn remove(tx: &db::Tx<'_>, id: i64, now: jiff::Timestamp) -> std::result::Result<(), db::DbError> {
-    let waiting = RunFilter { agent: None, job: Some(id), status: Some(RunStatus::Queued) };
-    for run in db::runs::list(tx, &waiting, None, usize::MAX >> 1)? {
-        if let Cancelled::Ending(run) = db::queue::cancel(tx, run.id, now)? {
-            tracing::debug!(run = run.id, "started as its job was removed");
-        }
-    }
-    db::jobs::remove(tx, id, now).map(|_| ())
 }

@@ -39,9 +39,9 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
     ("GET", "/v1/runs", true, false),
     ("GET", "/v1/runs/{id}", true, false),
     ("GET", "/v1/runs/{id}/output", true, false),
-    ("POST", "/v1/runs/{id}/cancel", false, false),
     ("GET", "/v1/runs/{id}/tools", true, false),
     ("POST", "/v1/runs/{id}/tools/{tool}", true, false),
+    ("POST", "/v1/runs/{id}/cancel", false, false),
     ("GET", "/v1/halt", false, false),
     ("POST", "/v1/halt", false, false),
     ("POST", "/v1/resume", false, false),
@@ -61,7 +61,10 @@ pub fn filled(path: &str, agent: &str) -> String {
     let id = if path.starts_with("/v1/skills") { "alpha-tools" } else { "1" };
     // A stream that goes on has no end to wait for.
     let path = if path == "/v1/events" { "/v1/events?follow=false" } else { path };
-    path.replace("{agent}", agent).replace("{id}", id).replace("{name}", "NAME").replace("{tool}", "look")
+    path.replace("{agent}", agent)
+        .replace("{id}", id)
+        .replace("{name}", "NAME")
+        .replace("{tool}", "read-file")
 }
 
 fn passed(answer: &Answer) -> bool {

@@ -267,7 +267,7 @@ fn begin(job: &mut JobRow, written: Written, missing: &[Missing], now: jiff::Tim
 
 fn apply(tx: &db::Tx<'_>, scene: &Scene, plan: &Plan) -> Result<(), JobError> {
     for id in &plan.remove {
-        super::remove(tx, *id, scene.now)?;
+        db::jobs::remove(tx, *id, scene.now)?;
     }
     for changed in &plan.update {
         if changed.differs {

@@ -101,6 +101,16 @@ impl Scene {
         })
     }
 
+    /// A warning for each target that a job names and `[notify]` does not.
+    pub(super) fn unknown_targets(&self, spec: &JobSpec) -> Vec<String> {
+        let known = &self.world.config.notify.targets;
+        let named = spec.notify.targets.iter().flatten();
+        named
+            .filter(|name| known.iter().all(|target| target.name != **name))
+            .map(|name| format!("there is no target {name:?} in [notify], so that it is told nothing"))
+            .collect()
+    }
+
     /// The halts in force; the hive's as none.
     pub(super) fn halts(
         &mut self,

@@ -61,7 +61,8 @@ impl Hive {
         Ok(written)
     }
 
-    /// Disables a job until somebody resumes it. What waits or runs of it goes on.
+    /// Disables a job until somebody resumes it. What runs of it goes on; what waits is cancelled, unless somebody
+    /// asked for it.
     ///
     /// # Errors
     /// There is none that the caller may see, or the database fails.
@@ -131,6 +132,7 @@ fn create(tx: &db::Tx<'_>, scene: &mut Scene, caller: Option<&AgentId>, body: &V
     if draft.enabled && !missing.is_empty() {
         return Err(no_tools(missing));
     }
+    warnings.extend(scene.unknown_targets(&spec));
     let missing = names(missing);
     let itself = !draft.enabled && plan::enables_itself(&spec, &missing);
     let enabled = draft.enabled || (itself && missing.is_empty());
@@ -190,6 +192,7 @@ fn update(
         }
         _ => {}
     }
+    warnings.extend(scene.unknown_targets(&changed.spec));
     if changed != job {
         db::jobs::update(tx, &changed, "job:updated", scene.now)?;
     }

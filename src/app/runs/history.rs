@@ -101,7 +101,8 @@ impl Hive {
         Ok(rows.iter().map(|run| self.run_view(run, &zone)).collect())
     }
 
-    fn run_view(&self, run: &RunRow, zone: &TimeZone) -> RunView {
+    /// A run, and what it waits for.
+    pub(in crate::app) fn run_view(&self, run: &RunRow, zone: &TimeZone) -> RunView {
         let mut view = view(run, Some(zone));
         if run.status == RunStatus::Queued {
             view.reason = self.waits_for(run);

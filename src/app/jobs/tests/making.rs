@@ -30,6 +30,14 @@ async fn what_is_changed_on_the_way_in_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_nobody_knows_is_warned_of() {
+    let bench = bench_with("[[notify.webhook]]\nname = 'ops'\nurl = 'https://ops.example/hook'\n").await;
+    let made = bench.create(json!({"notify": {"targets": ["ops", "opps"]}})).await;
+    let told: Vec<_> = made.warnings.iter().filter(|w| w.contains("[notify]")).collect();
+    assert!(told.len() == 1 && told[0].contains("\"opps\""), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_told_with_its_place_and_nothing_is_made() {
     let bench = bench().await;
     let base = json!({"name": "a", "every": "1h"});
