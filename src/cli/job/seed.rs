@@ -20,7 +20,7 @@ use crate::{app::job_types::JobWritten, ids::AgentId};
 /// The name of the list that comes with skep.
 const DEFAULT_JOBS: &str = "default-jobs";
 /// That list.
-const DEFAULTS: &str = "[]";
+const DEFAULTS: &str = include_str!("../../../examples/default-jobs.json");
 
 /// What became of one body.
 #[derive(Debug, Serialize)]
