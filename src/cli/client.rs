@@ -403,8 +403,8 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     };
     let mut failure = Failure::new(problem.detail.filter(|d| !d.is_empty()).unwrap_or(problem.title));
     for e in problem.errors {
-        // The only one is what was just said.
-        if e.detail == failure.message {
+        // What was just said is not said again.
+        if failure.message.contains(&e.detail) {
             continue;
         }
         let line = if e.pointer.is_empty() { e.detail } else { format!("{}: {}", e.pointer, e.detail) };

@@ -89,8 +89,8 @@ fn a_file_of_jobs_is_added_as_far_as_it_goes() {
     ---
     left "post" alone: agent writer has a job named "post" already
     error: "bad" was refused: no such minute
-    warning: the zone was filled in
       run it with `skep job run 9`
+    warning: the zone was filled in
     1 added, 1 left alone, 1 refused
     "#);
     assert_eq!(

@@ -24,7 +24,7 @@ pub fn router() -> Router<Asked> {
         .route("/v1/runs/{id}", get(run))
         .route("/v1/runs/{id}/output", get(output))
         .route("/v1/runs/{id}/cancel", post(cancel))
-        .route("/v1/halt", post(halt))
+        .route("/v1/halt", get(halted).post(halt))
         .route("/v1/resume", post(halt))
         .route("/v1/events", get(events))
 }
@@ -140,6 +140,10 @@ async fn output(Path(id): Path<i64>, State(asked): State<Asked>) -> Response {
 async fn cancel(Path(id): Path<i64>, State(asked): State<Asked>) -> StatusCode {
     told(&asked, format!("cancel {id}"));
     StatusCode::ACCEPTED
+}
+
+async fn halted() -> Json<Value> {
+    Json(json!({"hive": null, "agents": {}, "running": 0}))
 }
 
 async fn halt(State(asked): State<Asked>, Json(body): Json<Value>) -> Json<Value> {
