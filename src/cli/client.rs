@@ -238,17 +238,10 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::get`].
-    pub async fn events(
-        &self,
-        path: &str,
-        query: &[(&str, &str)],
-        last: Option<i64>,
-    ) -> Result<Response, Failure> {
+    pub async fn events(&self, path: &str, query: &[(&str, &str)], last: i64) -> Result<Response, Failure> {
         let mut request = self.request(Method::GET, path)?.query(query);
-        request = request.header(header::ACCEPT, "text/event-stream");
-        if let Some(last) = last {
-            request = request.header("Last-Event-ID", last.to_string());
-        }
+        request =
+            request.header(header::ACCEPT, "text/event-stream").header("Last-Event-ID", last.to_string());
         self.send(request).await
     }
 

@@ -156,13 +156,20 @@ fn an_event(id: i64) -> Value {
 }
 
 /// A stream of two events that ends, and then waits.
-async fn events(headers: HeaderMap, State(asked): State<Asked>) -> Response {
+async fn events(
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+    State(asked): State<Asked>,
+) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).unwrap_or("none");
-    told(&asked, format!("events {accept} after {last}"));
     if accept == "application/json" {
-        return Json(json!({"items": [an_event(1), an_event(2), an_event(3)], "next": null})).into_response();
+        let last: i64 = query["last"].parse().unwrap();
+        told(&asked, format!("the last {last} events"));
+        let items: Vec<Value> = (4 - last..4).map(an_event).collect();
+        return Json(json!({"items": items, "next": null})).into_response();
     }
+    told(&asked, format!("events after {last}"));
     let first: i64 = last.parse().map_or(4, |last: i64| last + 1);
     let text = (first..first + 2).map(|id| format!("id: {id}\nevent: report\ndata: {}\n\n", an_event(id)));
     let sent = stream::iter(text.map(Ok::<_, std::io::Error>).collect::<Vec<_>>());
