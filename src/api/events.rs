@@ -54,6 +54,8 @@ pub struct EventParams {
     /// Those after the event with this id; 0: all that are kept. A stream begins with those to come, unless this or
     /// `Last-Event-ID` says otherwise.
     after: Option<i64>,
+    /// The last so many, and those to come in a stream; not with `after`.
+    last: Option<usize>,
     /// Only of this name; `*` at its end stands for the rest.
     name: Option<String>,
     /// Whether a stream goes on with what comes; default true.
@@ -73,9 +75,16 @@ pub async fn list(
     Params(params): Params<EventParams>,
     Params(page): Params<PageParams>,
 ) -> Answer<Response> {
+    let begin = match (params.after, params.last) {
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("?last", "last and after both say where to begin"));
+        }
+        (None, Some(last)) => Some(work::read(hive.before_last_events(params.name.clone(), last)).await??),
+        (after, None) => after,
+    };
     if wants_page(&headers) {
         let (cursor, read) = page.keys()?;
-        let after = cursor.or(params.after).unwrap_or(0);
+        let after = cursor.or(begin).unwrap_or(0);
         let batch = work::read(hive.events(after, params.name, read)).await??;
         let page = Page::of_keys(batch.events, read, |event| event.id);
         return Ok(Json(page).into_response());
@@ -88,7 +97,7 @@ pub async fn list(
         }
     };
     let query =
-        EventQuery { after: last.or(params.after), name: params.name, follow: params.follow.unwrap_or(true) };
+        EventQuery { after: last.or(begin), name: params.name, follow: params.follow.unwrap_or(true) };
     let events = work::read(hive.follow_events(query)).await??;
     let events = stream::unfold(events, async |mut events| {
         let event = events.recv().await?;

@@ -3,24 +3,21 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension, Json,
+    Json,
     extract::{Path, State, rejection::PathRejection},
 };
 use serde_json::{Map, Value};
 
 use super::{
-    access::Access,
-    extract::{MaybeBody, Params},
+    access::Caller,
+    extract::{Id, MaybeBody, Params},
     page::{Order, Page, PageParams},
     problem::{Problem, Problems},
     work,
 };
-use crate::{
-    app::{
-        Hive,
-        job_types::{RunTool, ToolCall},
-    },
-    ids::AgentId,
+use crate::app::{
+    Hive,
+    job_types::{RunTool, ToolCall},
 };
 
 const TAG: &str = "runs";
@@ -31,12 +28,11 @@ type Answer<T> = Result<T, Problem>;
     responses((status = 200, body = Page<RunTool>), Problems))]
 pub async fn list(
     State(hive): State<Arc<Hive>>,
-    Extension(access): Extension<Access>,
-    id: Result<Path<i64>, PathRejection>,
+    Caller(caller): Caller,
+    Id(id): Id,
     Params(page): Params<PageParams>,
 ) -> Answer<Json<Page<RunTool>>> {
-    let Path(id) = id.map_err(|e| no_run(&e))?;
-    let tools = work::read(hive.run_tools(caller(&access), id)).await??;
+    let tools = work::read(hive.run_tools(caller.as_ref(), id)).await??;
     page.cut(tools, Order::AsGiven, |tool| &tool.name).map(Json)
 }
 
@@ -50,21 +46,11 @@ pub async fn list(
     responses((status = 200, description = "It ran; whether it succeeded is in the body", body = ToolCall), Problems))]
 pub async fn call(
     State(hive): State<Arc<Hive>>,
-    Extension(access): Extension<Access>,
-    path: Result<Path<(i64, String)>, PathRejection>,
+    Caller(caller): Caller,
+    Id(id): Id,
+    path: Result<Path<(String, String)>, PathRejection>,
     MaybeBody(args): MaybeBody<Map<String, Value>>,
 ) -> Answer<Json<ToolCall>> {
-    let Path((id, tool)) = path.map_err(|e| no_run(&e))?;
-    Ok(Json(hive.call_run_tool(caller(&access), id, &tool, &args).await?))
-}
-
-fn caller(access: &Access) -> Option<&AgentId> {
-    match access {
-        Access::Operator => None,
-        Access::Agent(agent) => Some(agent),
-    }
-}
-
-fn no_run(rejection: &PathRejection) -> Problem {
-    Problem::new(rejection.status(), format!("the path names no run: {}", rejection.body_text()))
+    let Path((_, tool)) = path.map_err(|e| Problem::new(e.status(), e.body_text()))?;
+    Ok(Json(hive.call_run_tool(caller.as_ref(), id, &tool, &args).await?))
 }

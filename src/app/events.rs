@@ -89,6 +89,14 @@ impl Hive {
         Ok(self.db.read(move |conn| read(conn, after, name.as_deref(), limit, now)).await?)
     }
 
+    /// The id after which the last `count` events of `name` come; 0 when no more are kept.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn before_last_events(&self, name: Option<String>, count: usize) -> Result<i64> {
+        Ok(self.db.read(move |conn| db::events::before_last(conn, name.as_deref(), count)).await?)
+    }
+
     /// Events as they come. The channel ends when the hive stops, or without `follow` after the last one.
     ///
     /// # Errors

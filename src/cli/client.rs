@@ -238,17 +238,10 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::get`].
-    pub async fn events(
-        &self,
-        path: &str,
-        query: &[(&str, &str)],
-        last: Option<i64>,
-    ) -> Result<Response, Failure> {
+    pub async fn events(&self, path: &str, query: &[(&str, &str)], last: i64) -> Result<Response, Failure> {
         let mut request = self.request(Method::GET, path)?.query(query);
-        request = request.header(header::ACCEPT, "text/event-stream");
-        if let Some(last) = last {
-            request = request.header("Last-Event-ID", last.to_string());
-        }
+        request =
+            request.header(header::ACCEPT, "text/event-stream").header("Last-Event-ID", last.to_string());
         self.send(request).await
     }
 
@@ -403,8 +396,8 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     };
     let mut failure = Failure::new(problem.detail.filter(|d| !d.is_empty()).unwrap_or(problem.title));
     for e in problem.errors {
-        // The only one is what was just said.
-        if e.detail == failure.message {
+        // What was just said is not said again.
+        if failure.message.contains(&e.detail) {
             continue;
         }
         let line = if e.pointer.is_empty() { e.detail } else { format!("{}: {}", e.pointer, e.detail) };

@@ -71,10 +71,11 @@ fn halted(agent: Option<&AgentId>, view: &HaltView) -> String {
         }
         None => ("the hive is halted: no run starts".to_owned(), "skep resume".to_owned()),
     };
-    let running = match view.running {
-        0 => "nothing runs now".to_owned(),
-        1 => "a run goes on to its end (`skep run list --status running`)".to_owned(),
-        n => format!("{n} runs go on to their ends (`skep run list --status running`)"),
+    let running = match (agent, view.running) {
+        (Some(_), _) => "what runs goes on to its end".to_owned(),
+        (None, 0) => "nothing runs now".to_owned(),
+        (None, 1) => "a run goes on to its end (`skep run list --status running`)".to_owned(),
+        (None, n) => format!("{n} runs go on to their ends (`skep run list --status running`)"),
     };
     format!("{whose} until `{lift}`; {running}")
 }
@@ -87,12 +88,17 @@ fn resumed(agent: Option<&AgentId>, view: &HaltView) -> String {
     }
 }
 
+/// That nothing starts, and how to lift it.
+pub(super) fn hive_is_halted(since: &str, clock: &Clock) -> String {
+    format!(
+        "the hive is halted since {}, so that no run starts: lift it with `skep resume`",
+        clock.wall(since)
+    )
+}
+
 /// What is halted still, and how to lift it.
-pub(super) fn still_halted(view: &HaltView, clock: &Clock) -> Vec<String> {
-    let hive = view
-        .hive
-        .as_deref()
-        .map(|since| format!("the hive is halted since {}: lift it with `skep resume`", clock.wall(since)));
+fn still_halted(view: &HaltView, clock: &Clock) -> Vec<String> {
+    let hive = view.hive.as_deref().map(|since| hive_is_halted(since, clock));
     let agents = view.agents.iter().map(|(agent, since)| {
         format!("agent {agent} is halted since {}: lift it with `skep resume {agent}`", clock.wall(since))
     });
@@ -117,12 +123,12 @@ mod tests {
         let writer: AgentId = "writer".parse().unwrap();
         insta::assert_snapshot!([
             halted(None, &view(true, &[], 2)),
+            halted(None, &view(true, &[], 0)),
             halted(Some(&writer), &view(false, &["writer"], 1)),
-            halted(Some(&writer), &view(false, &["writer"], 0)),
         ].join("\n"), @r"
         the hive is halted: no run starts until `skep resume`; 2 runs go on to their ends (`skep run list --status running`)
-        agent writer is halted: no run of it starts until `skep resume writer`; a run goes on to its end (`skep run list --status running`)
-        agent writer is halted: no run of it starts until `skep resume writer`; nothing runs now
+        the hive is halted: no run starts until `skep resume`; nothing runs now
+        agent writer is halted: no run of it starts until `skep resume writer`; what runs goes on to its end
         ");
     }
 
@@ -135,7 +141,7 @@ mod tests {
         insta::assert_snapshot!(told.concat().join("\n"), @r"
         agent writer is not halted by itself any more
         the hive runs what is due again
-        the hive is halted since Fri 05:00: lift it with `skep resume`
+        the hive is halted since Fri 05:00, so that no run starts: lift it with `skep resume`
         agent writer is halted since Fri 05:00: lift it with `skep resume writer`
         ");
     }

@@ -1,15 +1,19 @@
 //! `skep ps`: the agents and how they are.
 
 use comfy_table::Color;
-use jiff::Timestamp;
 
 use super::{
     failure::Outcome,
+    halt,
     hive::Context,
     ui::{Shown, since},
+    when::Clock,
 };
 use crate::{
-    app::types::{AgentView, HiveView},
+    app::{
+        job_types::HaltView,
+        types::{AgentView, HiveView},
+    },
     supervisor::state::Status,
 };
 
@@ -28,17 +32,25 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
         context.ui.json(&agents)?;
         return Ok(0);
     }
-    show(context, &agents)?;
     let hive: HiveView = client.get("/v1/hive", &[]).await?;
+    let halts: HaltView = client.get("/v1/halt", &[]).await?;
+    show(context, &agents, &halts)?;
     about(context, &hive);
     Ok(0)
 }
 
-/// The table of agents.
-pub(super) fn show(context: &Context, agents: &[AgentView]) -> Result<(), super::failure::Failure> {
-    let now = Timestamp::now();
-    let rows = agents.iter().map(|agent| row(agent, now)).collect();
+/// The table of agents; a halt of the whole hive stands below.
+pub(super) fn show(
+    context: &Context,
+    agents: &[AgentView],
+    halts: &HaltView,
+) -> Result<(), super::failure::Failure> {
+    let clock = Clock::here();
+    let rows = agents.iter().map(|agent| row(agent, halts, &clock)).collect();
     context.ui.table(&HEAD, rows)?;
+    if let Some(since) = &halts.hive {
+        context.ui.warn(halt::hive_is_halted(since, &clock));
+    }
     Ok(())
 }
 
@@ -57,20 +69,21 @@ pub(super) fn about(context: &Context, hive: &HiveView) {
 
 const HEAD: [&str; 6] = ["AGENT", "STATUS", "SKILLS", "RESTARTS", "SINCE", "NOTE"];
 
-fn row(agent: &AgentView, now: Timestamp) -> Vec<Shown> {
+fn row(agent: &AgentView, halts: &HaltView, clock: &Clock) -> Vec<Shown> {
+    let halted = halts.agents.get(&agent.id).map(|since| format!("halted since {}", clock.wall(since)));
     vec![
         agent.id.as_str().into(),
         Shown::from(agent.status.as_str()).color(color(agent.status)),
         agent.skills.len().to_string().into(),
         agent.restarts.to_string().into(),
-        agent.started_at.as_deref().map_or_else(|| "-".to_owned(), |at| since(at, now)).into(),
-        note(agent).into(),
+        agent.started_at.as_deref().map_or_else(|| "-".to_owned(), |at| since(at, clock.now)).into(),
+        note(agent, halted).into(),
     ]
 }
 
 /// The most urgent thing to know, and how many more there are.
-fn note(agent: &AgentView) -> String {
-    let mut notes: Vec<String> = agent.reason.iter().cloned().collect();
+fn note(agent: &AgentView, halted: Option<String>) -> String {
+    let mut notes: Vec<String> = agent.reason.iter().cloned().chain(halted).collect();
     if !agent.missing_secrets.is_empty() {
         notes.push(format!("missing secrets: {}", agent.missing_secrets.join(", ")));
     }
@@ -136,11 +149,15 @@ mod tests {
         bad.missing_secrets = vec!["A".into(), "B".into()];
         bad.warnings = vec!["first".into(), "second".into()];
         bad.restarts = 3;
-        let now = "2026-01-02T00:05:00Z".parse().unwrap();
-        let rows = vec![row(&ok, now), row(&bad, now)];
+        let clock = Clock { now: "2026-01-02T00:05:00Z".parse().unwrap(), zone: jiff::tz::TimeZone::UTC };
+        let halts = HaltView {
+            agents: [("manager".to_owned(), "2026-01-02T00:03:00Z".to_owned())].into(),
+            ..HaltView::default()
+        };
+        let rows = vec![row(&ok, &halts, &clock), row(&bad, &halts, &clock)];
         insta::assert_snapshot!(render_table(&HEAD, rows, false), @r"
         AGENT    STATUS   SKILLS  RESTARTS  SINCE  NOTE
-        manager  running  0       0         5 min
+        manager  running  0       0         5 min  halted since Fri 00:03
         writer   failed   0       3         -      no skill x; missing secrets: A, B; first (and 1 more)
         ");
     }

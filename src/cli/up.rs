@@ -18,7 +18,10 @@ use super::{
     ui::{lines_of, plain},
 };
 use crate::{
-    app::types::{AgentView, HiveView},
+    app::{
+        job_types::HaltView,
+        types::{AgentView, HiveView},
+    },
     daemon,
     paths::HivePaths,
     supervisor::state::Status,
@@ -111,7 +114,8 @@ async fn detach(context: &Context, hive: &HivePaths, args: &Args) -> Outcome {
     if args.json {
         context.ui.json(&agents)?;
     } else {
-        ps::show(context, &agents)?;
+        let halts: HaltView = client.get("/v1/halt", &[]).await.unwrap_or_default();
+        ps::show(context, &agents, &halts)?;
         if let Ok(about) = client.get::<HiveView>("/v1/hive", &[]).await {
             ps::about(context, &about);
         }

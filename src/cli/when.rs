@@ -75,6 +75,17 @@ impl Clock {
         }
     }
 
+    /// A sentence, its times as [`Clock::wall`] tells them.
+    pub(super) fn eased(&self, text: &str) -> String {
+        let word = |word: &str| {
+            let (time, rest) =
+                word.split_at(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len());
+            let is_time = time.len() >= "2026-01-02T06:00Z".len() && self.read(time).is_some();
+            if is_time { format!("{}{rest}", self.wall(time)) } else { word.to_owned() }
+        };
+        plain(text).split(' ').map(word).collect::<Vec<_>>().join(" ")
+    }
+
     /// In the offset that is written, or in the zone of this machine.
     pub(super) fn read(&self, rfc3339: &str) -> Option<Zoned> {
         let at: Timestamp = rfc3339.parse().ok()?;
@@ -125,6 +136,19 @@ mod tests {
         }
         assert_eq!(clock().past("2026-01-01T23:00:00-06:00"), "60 min ago · Thu 23:00");
         assert_eq!(clock().past("2025-12-20T05:00:00Z"), "13 d ago · 2025-12-20 06:00");
+    }
+
+    #[test]
+    fn times_in_a_sentence_are_eased() {
+        for (text, eased) in [
+            ("halted since 2026-01-02T06:00:40.469+01:00: lift it", "halted since Fri 06:00:40: lift it"),
+            ("(2026-01-01T23:00:00Z), 2026 T 12:00", "(2026-01-01T23:00:00Z), 2026 T 12:00"),
+            ("due at 2026-01-03T09:00:00-05:00", "due at Sat 09:00"),
+            ("two  blanks\nand ä", "two  blanks and ä"),
+            ("", ""),
+        ] {
+            assert_eq!(clock().eased(text), eased);
+        }
     }
 
     #[test]

@@ -116,6 +116,22 @@ pub fn named(conn: &Connection, after: i64, name: Option<&str>, limit: usize) ->
     Ok(events)
 }
 
+/// The id after which the newest `count` events of a name come (`*` at its end stands for the rest); 0 when there are
+/// no more than that.
+///
+/// # Errors
+/// The database fails.
+pub fn before_last(conn: &Connection, name: Option<&str>, count: usize) -> Result<i64, DbError> {
+    let beginning = name.and_then(|name| name.strip_suffix('*'));
+    let whole = name.filter(|_| beginning.is_none());
+    let mut query = conn.prepare_cached(
+        "SELECT id FROM event WHERE (?1 IS NULL OR name = ?1) \
+         AND (?2 IS NULL OR substr(name, 1, length(?2)) = ?2) ORDER BY id DESC LIMIT 1 OFFSET ?3",
+    )?;
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    Ok(query.query_row(params![whole, beginning, count], |r| r.get(0)).optional()?.unwrap_or(0))
+}
+
 /// Ids of the oldest and the newest event; a reader whose last id is older than the first has a gap.
 ///
 /// # Errors

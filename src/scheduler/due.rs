@@ -3,7 +3,7 @@
 //! Pure: told the job, the time and what is still running, it answers what to claim and what to skip. It does not
 //! know slots, leases or agents.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, iter, time::Duration};
 
 use jiff::{Timestamp, civil};
 use sha2::{Digest as _, Sha256};
@@ -163,15 +163,16 @@ struct Come {
 /// The fire times that have come and are not decided, and the one after them.
 fn come(job: &DueJob<'_>, now: Timestamp) -> Come {
     let mut come = Come { fires: Vec::new(), looked_at: 0, next: Some(job.next.clone()) };
+    let mut later = match job.trigger {
+        // Whatever it says: it may name its time more exactly than the database.
+        Trigger::OneShot(_) => Box::new(iter::empty()),
+        trigger => trigger.after(job.anchor, job.next.at),
+    };
     while come.looked_at < BATCH
         && let Some(fire) = come.next.take_if(|fire| put_off(fire.at, job.offset) <= now)
     {
         come.looked_at += 1;
-        come.next = match job.trigger {
-            // Whatever it says: it may name its time more exactly than the database.
-            Trigger::OneShot(_) => None,
-            trigger => trigger.next(job.anchor, fire.at),
-        };
+        come.next = later.next();
         if !job.decided.holds(fire.at) {
             come.fires.push(fire);
         }

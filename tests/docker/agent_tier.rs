@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::{
+    clis,
     hive::{TestHive, holding},
     work::SHELL,
 };
@@ -39,21 +40,22 @@ async fn instructions_stand_wherever_the_command_names_them_and_nowhere_else() {
 async fn a_command_without_a_place_for_them_reads_its_instructions() {
     let hive = TestHive::up("[agents.one]\ncommand = [\"cat\"]\n[agents.two]\n").await;
     hive.running("one").await;
-    let text = format!("{}\nlast line without end", "\u{fc}bung macht Meister. ".repeat(4_000));
+    let text = format!("{}\n\nlast line without end", "\u{fc}bung macht Meister. ".repeat(4_000));
     let run = hive.told("read", &text).await;
     assert_eq!((&run["status"], &run["exit_code"]), (&json!("succeeded"), &json!(0)));
     assert_eq!(hive.said(&run).await, text);
-    assert_eq!(run["summary"].as_str().unwrap().split(' ').next_back(), Some("end"));
+    assert_eq!(run["summary"], "last line without end");
     hive.running("two").await;
-    let run = hive.ran("no-command", json!({ "agent": "two", "instructions": "x" })).await;
-    assert_eq!(run["status"], "failed");
-    assert_eq!(run["error"], "agent two has no `command` in skep.toml to run instructions with");
+    let body = json!({ "agent": "two", "name": "no-command", "manual": true, "instructions": "x" });
+    let (status, answer) = hive.send("POST", "/v1/jobs", Some(body)).await;
+    assert_eq!(status, 422);
+    assert!(answer["detail"].as_str().unwrap().contains("agent two has no `command`"), "{answer:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_environment_of_a_run_is_the_containers_the_secrets_and_four_names_more() {
     let hive = TestHive::new(&format!("[agents.one]\nskills = [\"kit@1.0.0\"]\n{SHELL}"));
-    let ask = json!([{ "name": "KEY", "description": "a key", "required": true }]);
+    let ask = json!(["KEY"]);
     hive.tools("kit", &[("a.sh", "#!/bin/bash\ntrue\n")], &json!({ "envVars": ask }));
     hive.write("secrets/env.json", "{\"KEY\": \"swordfish-77\"}");
     let mut hive = hive;
@@ -213,7 +215,7 @@ mkdir -p .skep; echo "wrote $CANARY" > .skep/summary; echo "failed with $CANARY"
 async fn a_secret_that_a_run_lets_out_is_in_nothing_that_skep_keeps_or_tells() {
     let canary = "kanarie-4711-\u{fc}/bird";
     let mut hive = TestHive::new(&format!("[agents.one]\nskills = [\"kit@1.0.0\"]\n{SHELL}"));
-    let ask = json!([{ "name": "CANARY", "description": "a bird", "required": true }]);
+    let ask = json!(["CANARY"]);
     let escaped = "#!/usr/bin/env python3\nimport os\nv = ''.join('\\\\u%04x' % ord(c) for c in os.environ['CANARY'])\n\
                    print('{\"success\": false, \"error\": \"' + v + '\", \"' + v + '\": [\"' + v + '\"]}')\n";
     hive.tools("kit", &[("escaped.py", escaped)], &json!({ "envVars": ask }));
@@ -222,7 +224,7 @@ async fn a_secret_that_a_run_lets_out_is_in_nothing_that_skep_keeps_or_tells() {
     hive.running("one").await;
     let agent = hive.told("agent", LEAK).await;
     assert_eq!((&agent["status"], &agent["summary"]), (&json!("failed"), &json!("wrote ***")), "{agent:#}");
-    assert_eq!(agent["error"], "it ended with exit code 4: *** failed with ***", "{agent:#}");
+    assert_eq!(agent["error"], "it ended with exit code 4: ***\nfailed with ***", "{agent:#}");
     let said = hive.said(&agent).await;
     assert!(said.starts_with("plain ***\n") && said.contains("{\"v\": \"***\"}"), "{said}");
     let direct = hive.ran("direct", json!({ "tool": "escaped", "args": {} })).await;
@@ -248,4 +250,79 @@ async fn a_secret_that_a_run_lets_out_is_in_nothing_that_skep_keeps_or_tells() {
         assert!(found.is_empty(), "{form} is in {found:?}");
         assert!(!lists.contains(form) && !hive.log().contains(form), "{form}");
     }
+}
+
+/// A hive with the agent `one` on the image of an agent program, the stand-in for its model, and the skill `kit`.
+async fn with_model(image: &'static str, key: &str, config: &str) -> TestHive {
+    let image = tokio::task::spawn_blocking(move || clis::build(image)).await.unwrap();
+    let mut hive = TestHive::new(&format!(
+        "[agents.one]\nimage = \"{image}\"\nmemory = \"1GiB\"\nskills = [\"model@1.0.0\", \"kit@1.0.0\"]\n\
+         main = [\"node\", \"/skills/model/scripts/model.mjs\"]\n{config}\n"
+    ));
+    hive.tools("model", &[], &json!({}));
+    hive.write("skills/model@1.0.0/scripts/model.mjs", include_str!("model.mjs"));
+    let look = "#!/bin/bash\n# Looks into a hive.\necho \"{\\\"bees\\\": 40000, \\\"asked\\\": $1}\"\n";
+    let tools = [("look.sh", look), ("other.sh", "#!/bin/bash\necho never\n")];
+    hive.tools("kit", &tools, &json!({ "envVars": [key] }));
+    hive.write("secrets/env.json", &json!({ key: "sk-not-a-real-key-0815" }).to_string());
+    hive.start().await;
+    hive.running("one").await;
+    hive.sh_until("one", "curl -s http://127.0.0.1:8099/").await;
+    hive
+}
+
+/// Everything that was asked of the model.
+fn requests(hive: &TestHive) -> Vec<Value> {
+    let text = std::fs::read_to_string(hive.agent_dir("one").join("workspace/requests.jsonl")).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|r: &Value| !r["body"].is_null())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_code_does_what_a_job_tells_it_with_the_tools_and_steps_that_it_has() {
+    let hive = with_model(
+        "claude-code",
+        "ANTHROPIC_API_KEY",
+        "command = [\"claude\", \"-p\", \"{instructions}\", \"--append-system-prompt-file\", \"/skep/prompt.md\", \
+         \"--allowedTools\", \"Bash\"]\n\
+         env = { ANTHROPIC_BASE_URL = \"http://127.0.0.1:8099\", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\" }",
+    )
+    .await;
+    let call = |tool: &str| {
+        format!(
+            "$ curl -s --unix-socket /skep/api.sock -H content-type:application/json -d '{{\"hive\": \"no. 7\"}}' \
+             http://skep/v1/runs/$SKEP_RUN_ID/tools/{tool}\n"
+        )
+    };
+    let calls = ["look", "other", "look", "look"].map(call).concat();
+    let instructions = format!("Look after the bees.\n{calls}Say: The bees are fine, every one.");
+    let body = json!({ "instructions": instructions, "required_tools": ["look"], "max_steps": 2 });
+    let run = hive.ran("bees", body).await;
+    assert_eq!((&run["status"], &run["exit_code"]), (&json!("succeeded"), &json!(0)), "{run:#}");
+    assert_eq!(run["summary"], "The bees are fine, every one.");
+    assert_eq!(run["steps"], 2, "{run:#}");
+
+    let requests = requests(&hive);
+    let last = requests.iter().rfind(|r| r["url"].as_str().unwrap().starts_with("/v1/messages")).unwrap();
+    assert_eq!(last["headers"]["x-api-key"], "sk-not-a-real-key-0815");
+    let messages = last["body"]["messages"].as_array().unwrap();
+    let parts: Vec<&Value> =
+        messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten()).collect();
+    let told = parts.iter().filter_map(|p| p["text"].as_str()).any(|text| text.contains(&instructions));
+    assert!(told, "the instructions reached the model whole: {messages:#?}");
+    let system = last["body"]["system"].as_array().unwrap();
+    let system: Vec<&str> = system.iter().filter_map(|block| block["text"].as_str()).collect();
+    let prompt = hive.text("/v1/agents/one/prompt").await;
+    assert!(prompt.contains("How to use kit.") && system.concat().contains(prompt.trim()), "{system:#?}");
+    let results: Vec<String> =
+        parts.iter().filter(|p| p["type"] == "tool_result").map(|p| p["content"].to_string()).collect();
+    assert_eq!(results.len(), 4, "{results:#?}");
+    for (result, words) in
+        results.iter().zip(["40000", "it may call look", "\\\"step\\\":2", "max_steps is 2"])
+    {
+        assert!(result.contains(words), "{words:?} in {result}");
+    }
+    assert!(results[0].contains("no. 7"), "{results:#?}");
 }

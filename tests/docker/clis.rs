@@ -16,7 +16,7 @@ fn one_at_a_time() -> MutexGuard<'static, ()> {
 
 /// Builds `skep-<name>:latest` with images/build.sh, which leaves an image alone whose inputs are the same.
 /// Where npm's registry cannot be reached this fails, saying so: the image was not tried.
-fn build(name: &str) -> String {
+pub fn build(name: &str) -> String {
     let _one = one_at_a_time();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/images/build.sh");
     let built = Command::new("bash").args([script, name]).output().unwrap();

@@ -141,6 +141,16 @@ impl PrivateEngine {
         engine
     }
 
+    /// An image with a shell and `sleep`, of this machine's own.
+    fn shell_image(&self) -> &'static str {
+        let tar = self.inner("shell.tar");
+        let script = "set -- /bin/sh /bin/sleep; tar -chPf \"$0\" \"$@\" $(ldd \"$@\" | grep -o '/[^ :]*\\.so[^ ]*' | sort -u)";
+        let made = Command::new("sh").args(["-c", script, &tar]).status().unwrap();
+        assert!(made.success());
+        self.docker(&["import", &tar, "shell:latest"]);
+        "shell:latest"
+    }
+
     fn inner(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
@@ -276,5 +286,28 @@ async fn an_engine_that_crashes_with_all_its_containers_and_comes_back_gets_its_
     assert_eq!(listed.lines().count(), 2);
     assert_eq!(engine.docker(&["ps", "-aq"]).lines().count(), 2);
     assert_eq!(fs::read_to_string(hive.agent_dir("a").join("workspace/kept")).unwrap(), "work");
+    hive.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_an_engine_took_with_it_are_lost_and_tried_again_by_their_policy() {
+    let engine = PrivateEngine::new().await;
+    let image = engine.shell_image();
+    let mut hive = TestHive::new(&format!("[agents.one]\nimage = \"{image}\"\nskills = [\"kit@1.0.0\"]\n"));
+    let script = "#!/bin/sh\n[ -e again ] && exit 0\n: > again\nsleep 600\n";
+    hive.tools("kit", &[("long.sh", script)], &serde_json::json!({}));
+    hive.env.push(("DOCKER_HOST".into(), engine.host()));
+    hive.start().await;
+    hive.running("one").await;
+    let job = hive.job("long", serde_json::json!({ "tool": "long", "retries": 1 })).await;
+    let run = hive.run(job).await;
+    eventually("the run runs", async || hive.agent_dir("one").join("workspace/again").exists()).await;
+    engine.crash();
+    eventually("the crash is told", async || hive.get("/v1/hive").await["engine"] != "ok").await;
+    engine.start().await;
+    let lost = hive.over(run).await;
+    assert_eq!((&lost["status"], &lost["exit_code"]), (&"lost".into(), &serde_json::Value::Null), "{lost:#}");
+    let again = hive.runs_until(job, "succeeded", 1).await;
+    assert_eq!(again[0]["attempt"], 2);
     hive.kill();
 }

@@ -292,10 +292,10 @@ async fn a_half_written_manifest_is_told_and_taken_once_it_is_whole() {
 }
 
 /// A small file system of its own, unmounted when dropped.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn at(path: PathBuf, size: &str) -> Self {
+    pub fn at(path: PathBuf, size: &str) -> Self {
         fs::create_dir_all(&path).unwrap();
         let owner = rustix::process::geteuid().as_raw();
         let options = format!("size={size},mode=700,uid={owner}");
@@ -307,13 +307,13 @@ impl SmallDisk {
         as_root(&["mount", "-o", &format!("remount,{how}"), self.0.to_str().unwrap()]);
     }
 
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = fs::File::create(self.0.join("filler")).unwrap();
         let block = vec![0; 4096];
         while std::io::Write::write_all(&mut file, &block).is_ok() {}
     }
 
-    fn free(&self) {
+    pub fn free(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
     }
 }

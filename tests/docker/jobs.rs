@@ -164,12 +164,8 @@ async fn every_kind_of_script_and_of_answer_is_understood() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_given_to_the_script_and_nowhere_else() {
     let mut hive = TestHive::new("[agents.a]\nskills = [\"work@1.0.0\"]\n");
-    let script = "#!/bin/bash\necho \"{\\\"success\\\": false, \\\"error\\\": \\\"key is $CANARY\\\"}\"; printf %s \"${CANARY:0:9}\"; sleep 0.3; echo \"${CANARY:9}\" >&2; echo \"$CANARY\" >&2\n";
-    write_skill(
-        &hive,
-        &[("leak.sh", script)],
-        &json!({ "envVars": [{ "name": "CANARY", "description": "c", "required": true }] }),
-    );
+    let script = "#!/bin/bash\necho \"{\\\"success\\\": false, \\\"error\\\": \\\"key is $CANARY\\\"}\"; printf %s \"${CANARY:0:9}\" >&2; sleep 0.3; echo \"${CANARY:9}\" >&2; echo \"$CANARY\" >&2\n";
+    write_skill(&hive, &[("leak.sh", script)], &json!({ "envVars": ["CANARY"] }));
     let canary = "canary-Zx81-do-not-show";
     hive.write("secrets/env.json", &json!({ "CANARY": canary }).to_string());
     fs::set_permissions(hive.path("secrets/env.json"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -285,7 +281,11 @@ async fn output_is_followed_live_capped_and_told_apart_by_stream() {
     let run = hive.outcome(job).await;
     assert_eq!(run["status"], "succeeded");
     let output = hive.text(&format!("/v1/runs/{}/output", run["id"])).await;
-    assert!(output.starts_with("first\n") && output.contains("bytes not kept") && output.ends_with("last\n"));
+    assert!(
+        output.starts_with("first\n") && output.contains("bytes not kept") && output.contains("\nlast\n"),
+        "{}",
+        &output[output.len() - 200..]
+    );
     assert!(output.len() < 200_000 && run["output_bytes"].as_u64().unwrap() < 100_000, "{}", output.len());
     let errors = hive.text(&format!("/v1/runs/{}/output?stream=stderr", run["id"])).await;
     assert!(errors.ends_with("oops\n") && !errors.contains("last"), "{errors}");

@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    engine_faults::eventually,
+    faults::SmallDisk,
     hive::{PATIENCE, TestHive},
-    jobs::{hive_with, is_over},
+    jobs::{hive_with, is_over, write_skill},
 };
 
 /// Notes each start of a run in the workspace.
@@ -234,4 +236,57 @@ async fn a_clock_that_jumps_a_year_ahead_and_back_floods_nothing_and_fires_nothi
     }
     assert_eq!(hive.send("POST", &format!("/v1/jobs/{job}/pause"), None).await.0, 200);
     nothing_lost_or_doubled(&hive).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_run_is_recorded_once_there_is_room_for_it() {
+    let mut hive = TestHive::new("[agents.a]\nskills = [\"work@1.0.0\"]\nworkspace = \"./work\"\n");
+    let disk = SmallDisk::at(hive.path(".skep"), "64m");
+    fs::create_dir(hive.path("work")).unwrap();
+    fs::set_permissions(hive.path("work"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let script = "#!/bin/bash\ntouch begun; while [ ! -e go ]; do sleep 0.02; done; exit 5\n";
+    write_skill(&hive, &[("wait.sh", script)], &json!({}));
+    hive.start().await;
+    hive.running("a").await;
+    let job = hive.make_job(json!({ "name": "w", "tool": "wait" })).await;
+    let run = hive.run(job).await;
+    eventually("it runs", async || hive.path("work/begun").exists()).await;
+    disk.fill();
+    let (status, refused) = hive.send("POST", &format!("/v1/jobs/{job}/run"), None).await;
+    assert!(status == 503 || status == 409, "not taken, so not promised: {refused}");
+    fs::write(hive.path("work/go"), "").unwrap();
+    eventually("the full disk is told", async || hive.log().contains("cannot record the end of a run")).await;
+    assert_eq!(hive.get(&format!("/v1/runs/{run}")).await["status"], "running");
+    disk.free();
+    let over = hive.over(run).await;
+    assert_eq!((&over["status"], &over["exit_code"]), (&json!("failed"), &json!(5)), "{over:#}");
+    for container in hive.containers() {
+        crate::bare::docker(&["rm", "-f", &container]);
+    }
+    hive.kill();
+    drop(disk);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gigabyte_of_output_and_a_line_of_100_mb_are_bounded_on_disk_and_in_memory() {
+    let flood = "#!/bin/bash\necho begin; head -c 1000000000 /dev/zero; echo end\n";
+    let line = "#!/bin/bash\nhead -c 100000000 /dev/zero | tr '\\0' x\n";
+    let hive = hive_with(&[("flood.sh", flood), ("line.sh", line)], "").await;
+    let mut runs = Vec::new();
+    for tool in ["flood", "line"] {
+        let job = hive.make_job(json!({ "name": tool, "tool": tool, "timeout": "5m" })).await;
+        runs.push(hive.run(job).await);
+    }
+    for run in runs {
+        let over = hive.over(run).await;
+        assert_eq!(over["status"], "succeeded", "{over:#}");
+        let kept = over["output_bytes"].as_u64().unwrap();
+        assert!(kept < 9 << 20, "{kept} bytes are kept");
+        let shown = hive.text(&format!("/v1/runs/{run}/output")).await;
+        assert!(shown.contains("bytes not kept") && shown.len() < 9 << 20);
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", hive.pid())).unwrap();
+    let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let most: u64 = most.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(most < 200 << 10, "the supervisor took {most} KiB");
 }

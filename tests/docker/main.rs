@@ -18,6 +18,7 @@ mod init;
 mod jobs;
 mod jobs_faults;
 mod network;
+mod notices;
 mod outage;
 mod packages;
 mod proxy;

@@ -6,8 +6,10 @@ use crate::{hive::TestHive, work::SHELL};
 
 /// For agents' scripts: `call TOOL ARGS` prints the status, a blank, and the answer; `of RUN TOOL ARGS` of another run.
 const CALL: &str = r#"
-of() { curl -s -m 60 -w '\n%{http_code}' --unix-socket /skep/api.sock -H 'content-type: application/json' -d "$3" \
-  "http://skep/v1/runs/$1/tools/$2" | tac | tr '\n' ' '; echo; }
+of() {
+  local said; said=$(curl -s -m 60 -w '\n%{http_code}' --unix-socket /skep/api.sock -H 'content-type: application/json' \
+    -d "$3" "http://skep/v1/runs/$1/tools/$2"); echo "${said##*$'\n'} ${said%$'\n'*}"
+}
 call() { of $SKEP_RUN_ID "$@"; }
 "#;
 
@@ -16,7 +18,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("echo.sh", "#!/bin/bash\n# Says what it got.\nread -r line; [ \"$line\" = \"$1\" ] && echo \"$1\"\n"),
     (
         "refuse.py",
-        "import json, os\n# Refuses.\nprint(json.dumps({'success': False, 'error': 'no ' + os.environ['SKEP_RUN_ID']}))\n",
+        "# Refuses.\nimport json, os\nprint(json.dumps({'success': False, 'error': 'no ' + os.environ['SKEP_RUN_ID']}))\n",
     ),
     ("fail.sh", "#!/bin/bash\necho partly; echo 'no disk' >&2; exit 5\n"),
     ("big.sh", "#!/bin/bash\nhead -c 3000000 /dev/zero | tr '\\0' x\n"),
@@ -31,7 +33,7 @@ async fn hive() -> TestHive {
     let mut hive = TestHive::new(&format!(
         "[agents.one]\nskills = [\"kit@1.0.0\"]\n{SHELL}[agents.two]\nskills = [\"kit@1.0.0\"]\n{SHELL}"
     ));
-    let ask = json!([{ "name": "KEY", "description": "a key", "required": true }]);
+    let ask = json!(["KEY"]);
     hive.tools("kit", TOOLS, &json!({ "envVars": ask }));
     hive.write("secrets/env.json", "{\"KEY\": \"swordfish-77\"}");
     let schema = json!({ "type": "object", "description": "Says it again.", "properties": { "a": {} } });
@@ -61,7 +63,7 @@ fn told(line: &str) -> (u16, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_calls_the_tools_that_it_requires_and_gets_their_result() {
     let hive = hive().await;
-    let tools = json!(["echo", "kit/refuse", "fail.sh", "big", "env", "gone"]);
+    let tools = json!(["echo", "kit/refuse", "fail.sh", "big", "env"]);
     let script = r#"
 curl -s --unix-socket /skep/api.sock http://skep/v1/runs/$SKEP_RUN_ID/tools; echo
 call echo '{"a": "it'\''s \"two\"\nlines"}'; call kit%2Frefuse '{}'; call refuse.py '{}'; call fail '{}'
@@ -71,11 +73,10 @@ call big '{}' | cut -c 1-40; call env ''; call gone '{}'; call echo '[1]'; call 
     let listed: Value = serde_json::from_str(&lines[0]).unwrap();
     let items = listed["items"].as_array().unwrap();
     let names: Vec<&str> = items.iter().map(|item| item["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["echo", "kit/refuse", "fail.sh", "big", "env", "gone"], "exactly what it requires");
-    assert_eq!(items[0]["description"], "Says it again.");
+    assert_eq!(names, ["echo", "kit/refuse", "fail.sh", "big", "env"], "exactly what it requires");
+    assert_eq!(items[0]["description"], "Says it again");
     assert_eq!(items[0]["input_schema"]["properties"], json!({ "a": {} }));
-    assert_eq!((&items[1]["description"], &items[1]["input_schema"]), (&json!("Refuses."), &Value::Null));
-    assert!(items[5]["missing"].as_str().unwrap().contains("no tool \"gone\""), "{listed:#}");
+    assert_eq!((&items[1]["description"], &items[1]["input_schema"]), (&json!("Refuses"), &Value::Null));
 
     let (status, echo) = told(&lines[1]);
     assert_eq!((status, &echo["success"], &echo["exit_code"]), (200, &json!(true), &json!(0)), "{echo:#}");
@@ -101,7 +102,7 @@ call big '{}' | cut -c 1-40; call env ''; call gone '{}'; call echo '[1]'; call 
     for line in [format!("SKEP_RUN_ID={}", run["id"]), "SKEP_JOB=calls".to_owned(), "KEY=***".to_owned()] {
         assert!(env.lines().any(|l| l == line), "{line} in\n{env}");
     }
-    assert_eq!([7, 8, 9].map(|n| told(&lines[n]).0), [404, 422, 400], "{lines:#?}");
+    assert_eq!([7, 8, 9].map(|n| told(&lines[n]).0), [403, 422, 400], "{lines:#?}");
     assert_eq!(run["steps"], 6, "a call that cannot be made is no step");
 }
 
@@ -227,4 +228,23 @@ async fn steps_are_counted_across_a_kill_of_the_supervisor() {
     let said = hive.said(&run).await;
     let status: Vec<u16> = said.lines().map(|line| told(line).0).collect();
     assert_eq!(status, [200, 200, 409], "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_its_agent_lost_meanwhile_is_told_to_be_missing() {
+    let hive = hive().await;
+    let body =
+        json!({ "instructions": "until [ -e done ]; do sleep 0.05; done", "required_tools": ["echo"] });
+    let job = hive.job("waits", body).await;
+    let id = hive.run(job).await;
+    hive.run_until(id, "running", |run| run["status"] == "running").await;
+    hive.configure(&format!("[agents.one]\n{SHELL}"));
+    hive.until("one", "without skills", |view| view["skills"] == json!([])).await;
+    let listed = hive.get(&format!("/v1/runs/{id}/tools")).await;
+    assert_eq!(listed["items"][0]["name"], "echo");
+    assert!(listed["items"][0]["missing"].as_str().unwrap().contains("no tool \"echo\""), "{listed:#}");
+    let (status, answer) = hive.send("POST", &format!("/v1/runs/{id}/tools/echo"), None).await;
+    assert_eq!(status, 404, "{answer:#}");
+    hive.sh("one", "touch done").await;
+    assert_eq!(hive.over(id).await["steps"], 0);
 }

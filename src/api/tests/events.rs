@@ -177,3 +177,29 @@ async fn a_stream_ends_with_the_supervisor() {
     let ended = async { while let Ok(Some(_)) = stream.0.next_line().await {} };
     tokio::time::timeout(Duration::from_secs(20), ended).await.expect("it ends");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_events_are_found_from_their_end() {
+    let open = open_with(JOBS).await;
+    let mut ids = Vec::new();
+    for name in ["report", "other", "report", "other", "report", "reply"] {
+        ids.push(raise(&open, name).await);
+    }
+    let page = async |query: &str| {
+        let path = format!("/v1/events?{query}");
+        let answer = open.call_with("GET", &path, &[("Accept", "application/json")], "").await;
+        let json = answer.json();
+        json["items"].as_array().unwrap().iter().map(|e| e["id"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(page("last=2").await, ids[4..]);
+    assert_eq!(page("last=2&name=report").await, [ids[2], ids[4]]);
+    assert_eq!(page("last=3&name=rep*").await, [ids[2], ids[4], ids[5]]);
+    assert_eq!(page("last=2&name=other&limit=1").await, [ids[1]]);
+    assert_eq!(page("last=0").await, [0; 0]);
+    assert_eq!(page("last=1000&name=reply").await, [ids[5]]);
+    let mut stream = Stream::open(&open, "/v1/events?last=1&name=other", &[]).await;
+    assert_eq!(stream.event().await.0, ids[3]);
+    let both =
+        open.call_with("GET", "/v1/events?last=1&after=2", &[("Accept", "application/json")], "").await;
+    assert_eq!(both.status, 422);
+}

@@ -271,10 +271,9 @@ impl Driver {
     }
 
     /// After the clock went back, jobs wait for no time that is further ahead than their schedule says.
-    async fn realign(&mut self) -> Result<(), DbError> {
+    async fn realign(&self) -> Result<(), DbError> {
         let now = self.hive.now();
-        let agents = self.readiness(now);
-        let moved = self.write(now, agents, db::queue::realign).await?;
+        let moved = self.hive.db.write(move |tx| db::queue::realign(tx, now)).await?;
         if moved > 0 {
             tracing::info!(
                 jobs = moved,

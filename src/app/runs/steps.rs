@@ -206,7 +206,7 @@ async fn make(call: Admitted, caller: &CancellationToken, masker: &Masker) -> Re
     let started = link.start(start, Vec::new()).await?;
     let mut attended = std::pin::pin!(exec::attend(started, stdin, masker));
     let attended = tokio::select! {
-        attended = &mut attended => attended?,
+        attended = &mut attended => attended.inspect_err(|_| link.end(id, Duration::ZERO))?,
         () = async { tokio::select! { () = closed.cancelled() => {} () = caller.cancelled() => {} } } => {
             link.end(id, GRACE);
             let dead = attended.await;

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::app::job_types::EventView;
 
+const PATH: &str = "/v1/events";
 /// Between two attempts to reach the supervisor again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Events that are shown when nothing else is asked for.
@@ -65,24 +66,23 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     if let Some(name) = &args.raise {
         return raise(context, &client, name, args).await;
     }
-    let mut after = args.after;
-    if !args.follow || args.after.is_some() || args.limit.is_some() {
-        let most = args.limit.filter(|_| args.after.is_none());
-        let most = if args.after.is_some() { None } else { Some(most.unwrap_or(SOME) as usize) };
-        for event in past(&client, args, most).await? {
-            show(context, &event, args.json)?;
-            after = Some(event.id);
-        }
+    if !args.follow {
+        past(context, &client, args, args.limit.unwrap_or(SOME)).await?;
+        return Ok(0);
     }
-    if args.follow {
-        follow(context, &client, args, after).await?;
+    // Where it stands now: a connection that breaks before the first event loses none.
+    let newest: Vec<EventView> = client.first(PATH, &[("last", "1")], 1).await?.0;
+    let mut last = newest.last().map_or(0, |event| event.id);
+    if args.after.is_some() || args.limit.is_some() {
+        last = last.max(past(context, &client, args, args.limit.unwrap_or(SOME)).await?);
     }
+    follow(context, &client, args, last).await?;
     Ok(0)
 }
 
 async fn raise(context: &Context, client: &Client, name: &str, args: &Args) -> Outcome {
     let body = json!({ "name": name, "data": args.data.clone().unwrap_or_else(|| json!({})) });
-    let event: EventView = client.exchange("/v1/events", &body).await?;
+    let event: EventView = client.exchange(PATH, &body).await?;
     if args.json {
         context.ui.line(serde_json::to_string(&event)?)?;
     } else {
@@ -91,15 +91,17 @@ async fn raise(context: &Context, client: &Client, name: &str, args: &Args) -> O
     Ok(0)
 }
 
-/// What happened, oldest first: all of it, or the last of it.
-async fn past(client: &Client, args: &Args, most: Option<usize>) -> Result<Vec<EventView>, Failure> {
-    let after = args.after.map(|id| id.to_string());
-    let mut query = vec![("follow", "false"), ("limit", "1000")];
-    query.extend(after.as_deref().map(|id| ("after", id)));
+/// Prints what happened, oldest first: the last so many, or all after an id. Answers the id of the last.
+async fn past(context: &Context, client: &Client, args: &Args, most: u32) -> Result<i64, Failure> {
+    let begin = args.after.map_or(("last", most.to_string()), |after| ("after", after.to_string()));
+    let mut query = vec![("limit", "1000"), (begin.0, begin.1.as_str())];
     query.extend(args.name.as_deref().map(|name| ("name", name)));
-    let mut events: Vec<EventView> = client.list("/v1/events", &query).await?;
-    let all = events.len();
-    Ok(events.split_off(most.map_or(0, |most| all.saturating_sub(most))))
+    let mut last = 0;
+    for event in client.list::<EventView>(PATH, &query).await? {
+        show(context, &event, args.json)?;
+        last = event.id;
+    }
+    Ok(last)
 }
 
 fn show(context: &Context, event: &EventView, json: bool) -> Result<(), Failure> {
@@ -112,14 +114,12 @@ fn show(context: &Context, event: &EventView, json: bool) -> Result<(), Failure>
 }
 
 /// Prints what happens, for ever; a supervisor that goes away is waited for.
-async fn follow(context: &Context, client: &Client, args: &Args, after: Option<i64>) -> Result<(), Failure> {
-    let mut query = vec![("follow", "true")];
-    query.extend(args.name.as_deref().map(|name| ("name", name)));
-    let mut last = after;
+async fn follow(context: &Context, client: &Client, args: &Args, mut last: i64) -> Result<(), Failure> {
+    let query: Vec<_> = args.name.as_deref().map(|name| ("name", name)).into_iter().collect();
     let mut waiting = false;
     let mut reached = false;
     loop {
-        let gone = match client.events("/v1/events", &query, last).await {
+        let gone = match client.events(PATH, &query, last).await {
             Ok(response) => {
                 if std::mem::take(&mut waiting) {
                     context.ui.note("the supervisor is back");
@@ -145,7 +145,7 @@ async fn print(
     client: &Client,
     response: reqwest::Response,
     json: bool,
-    last: &mut Option<i64>,
+    last: &mut i64,
 ) -> Result<Option<Failure>, Failure> {
     let mut reader = sse::Reader::default();
     let mut pieces = response.bytes_stream();
@@ -157,7 +157,7 @@ async fn print(
         for sent in reader.take(&piece) {
             let event: EventView = serde_json::from_str(&sent.data)
                 .map_err(|e| Failure::new(format!("cannot read the event {:?}: {e}", sent.data)))?;
-            *last = Some(event.id);
+            *last = event.id;
             show(context, &event, json)?;
         }
     }

@@ -83,6 +83,7 @@ fn question(jobs: &[JobView]) -> String {
 
 pub(super) async fn run(context: &Context, args: &RunArgs) -> Outcome {
     let client = context.client()?;
+    let clock = Clock::here();
     let job = find::job(&client, &args.job).await?;
     let response = client.call::<()>(Method::POST, &format!("/v1/jobs/{}/run", job.id), None).await?;
     let mut run: RunView = response.json().await.map_err(|e| client.broken(&e))?;
@@ -98,9 +99,12 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Outcome {
     if args.json {
         context.ui.json(&run)?;
     } else if args.follow || args.wait {
-        wait::tell_end(context, &run, &Clock::here());
+        wait::tell_end(context, &run, &clock);
+        if run.status.may_retry() && run.attempt <= job.retries {
+            context.ui.note(format!("attempt {} follows: `skep run list --job {}`", run.attempt + 1, job.id));
+        }
     } else if let Some(why) = &run.reason {
-        context.ui.note(format!("it waits: {}", super::super::ui::plain(why)));
+        context.ui.note(format!("it waits: {}", clock.eased(why)));
     }
     Ok(if args.follow || args.wait { wait::code(&run) } else { 0 })
 }
@@ -136,6 +140,6 @@ fn told(job: &JobView, clock: &Clock) -> String {
     let next = job.next_fire_at.as_deref().filter(|_| job.enabled && job.waiting_reason.is_none());
     match next {
         Some(at) => format!("{}: enabled, fires {}", full_name(job), clock.coming(at)),
-        None => format!("{}: {}", full_name(job), super::super::ui::plain(&list::state(job))),
+        None => format!("{}: {}", full_name(job), super::super::ui::plain(&list::state(job, clock))),
     }
 }

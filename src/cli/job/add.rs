@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::{
     super::{
-        failure::{Failure, Outcome},
+        failure::{Failure, Outcome, USAGE},
         hive::Context,
         when::Clock,
     },
@@ -159,22 +159,29 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
         instructions = Some(read_input("the instructions")?);
     }
     let body = body::of(args, instructions);
-    let written: JobWritten = context.client()?.exchange("/v1/jobs", &body).await?;
+    let answer = context.client()?.exchange("/v1/jobs", &body).await;
+    // What is wrong is on the command line.
+    let mut written: JobWritten = answer.map_err(|failure| match failure.status {
+        Some(422) => Failure { code: USAGE, ..failure },
+        _ => failure,
+    })?;
     if args.json {
         context.ui.json(&written)?;
         return Ok(0);
     }
+    // That --in is a time now goes without saying.
+    written.warnings.retain(|warning| !warning.starts_with("in_minutes "));
     tell(context, &written, &Clock::here())?;
-    Ok(0)
-}
-
-/// Tells of a job that was made.
-pub(super) fn tell(context: &Context, written: &JobWritten, clock: &Clock) -> Result<(), Failure> {
-    let job = &written.job;
-    context.ui.line(format!("added {} as job {}", find::full_name(job), job.id))?;
     for warning in &written.warnings {
         context.ui.warn(warning);
     }
+    Ok(0)
+}
+
+/// Tells of a job that was made, but not its warnings.
+pub(super) fn tell(context: &Context, written: &JobWritten, clock: &Clock) -> Result<(), Failure> {
+    let job = &written.job;
+    context.ui.line(format!("added {} as job {}", find::full_name(job), job.id))?;
     context.ui.note(format!("  {}", outlook(written, clock)));
     Ok(())
 }
@@ -183,7 +190,7 @@ pub(super) fn tell(context: &Context, written: &JobWritten, clock: &Clock) -> Re
 fn outlook(written: &JobWritten, clock: &Clock) -> String {
     let job = &written.job;
     if !job.enabled {
-        return super::list::state(job);
+        return super::list::state(job, clock);
     }
     let fires: Vec<String> = written
         .next_fires
@@ -192,12 +199,12 @@ fn outlook(written: &JobWritten, clock: &Clock) -> String {
         .map(|(n, at)| if n == 0 { clock.coming(at) } else { clock.wall(at) })
         .collect();
     match (fires.is_empty(), &job.waiting_reason) {
-        (false, Some(why)) => format!("fires {}; but: {why}", fires.join(", ")),
+        (false, Some(why)) => format!("fires {}; but: {}", fires.join(", "), clock.eased(why)),
         (false, None) => format!("fires {}", fires.join(", ")),
         (true, _) if job.trigger.kind == "event" => {
             format!("fires {}", super::list::trigger(&job.trigger, clock))
         }
-        (true, Some(why)) => why.clone(),
+        (true, Some(why)) => clock.eased(why),
         (true, None) => format!("run it with `skep job run {}`", job.id),
     }
 }

@@ -32,6 +32,8 @@ pub struct Args {
     json: bool,
 }
 
+/// Characters of a state; `skep job show` tells all of it.
+const STATE: usize = 100;
 const HEAD: [&str; 8] = ["ID", "AGENT", "NAME", "TIER", "TRIGGER", "NEXT", "LAST", "STATE"];
 
 pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
@@ -71,7 +73,7 @@ fn row(job: &JobView, clock: &Clock) -> Vec<Shown> {
         short(&trigger(&job.trigger, clock), 50).into(),
         next.map_or_else(|| "-".to_owned(), |at| clock.coming(at)).into(),
         last(job, clock),
-        Shown::from(state(job)).color(color(job)),
+        Shown::from(short(&state(job, clock), STATE)).color(color(job)),
     ]
 }
 
@@ -79,7 +81,8 @@ fn row(job: &JobView, clock: &Clock) -> Vec<Shown> {
 pub(super) fn trigger(trigger: &TriggerView, clock: &Clock) -> String {
     let of = |value: &Option<String>| value.clone().unwrap_or_default();
     match trigger.kind.as_str() {
-        "cron" => match trigger.timezone.as_deref().filter(|z| clock.zone.iana_name() != Some(*z)) {
+        "cron" => match trigger.timezone.as_deref().filter(|z| clock.zone.iana_name().unwrap_or("UTC") != *z)
+        {
             Some(zone) => format!("{} ({zone})", of(&trigger.schedule)),
             None => of(&trigger.schedule),
         },
@@ -97,11 +100,11 @@ fn last(job: &JobView, clock: &Clock) -> Shown {
 }
 
 /// Whether it fires, and if not, why.
-pub(super) fn state(job: &JobView) -> String {
+pub(super) fn state(job: &JobView, clock: &Clock) -> String {
     let mut state = match (&job.disabled_reason, &job.waiting_reason) {
-        (Some(why), _) if !job.enabled => format!("disabled: {why}"),
+        (Some(why), _) if !job.enabled => format!("disabled: {}", clock.eased(why)),
         _ if !job.enabled => "disabled".to_owned(),
-        (_, Some(why)) => why.clone(),
+        (_, Some(why)) => clock.eased(why),
         _ => "enabled".to_owned(),
     };
     if job.enabled && job.waiting_reason.is_none() && job.consecutive_failures > 0 {

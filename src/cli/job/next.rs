@@ -35,7 +35,7 @@ pub struct Args {
     /// Time zone, like Europe/Berlin [default: the hive's, else this machine's]
     #[arg(long, value_name = "ZONE", conflicts_with = "job")]
     timezone: Option<String>,
-    /// Begin there [default: now]
+    /// Begin there: a day or a time [default: now]
     #[arg(long, value_name = "WHEN", conflicts_with = "job")]
     after: Option<String>,
     /// So many fire times
@@ -80,10 +80,14 @@ impl Args {
             ("every", &self.every),
             ("at", &self.at),
             ("timezone", &self.timezone),
-            ("after", &self.after),
         ];
         for (key, value) in fields {
             body.extend(value.as_deref().map(|value| (key.to_owned(), value.into())));
+        }
+        if let Some(after) = &self.after {
+            let day = after.len() == "2026-12-24".len() && after.parse::<jiff::civil::Date>().is_ok();
+            let after = if day { format!("{after}T00:00:00") } else { after.clone() };
+            body.insert("after".to_owned(), after.into());
         }
         body.insert("count".to_owned(), self.count.into());
         body
@@ -93,7 +97,10 @@ impl Args {
 /// A line for each fire time: the day, the time with its offset, and how far off it is.
 fn lines(preview: &Preview, clock: &Clock) -> Vec<String> {
     let line = |at: &String| match clock.read(at) {
-        Some(time) => format!("{}  {}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"), clock.until(at)),
+        Some(time) => {
+            let far = if time.timestamp() < clock.now { clock.ago(at) } else { clock.until(at) };
+            format!("{}  {far}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"))
+        }
         None => plain(at),
     };
     preview.fires.iter().map(line).collect()

@@ -1,7 +1,7 @@
 //! `skep job add --file`: the bodies of a file, one after the other. A name that exists is left alone, what is
 //! refused is told, and the others go on.
 
-use std::{fs, io::IsTerminal};
+use std::{collections::BTreeSet, fs, io::IsTerminal};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::{app::job_types::JobWritten, ids::AgentId};
 /// The name of the list that comes with skep.
 const DEFAULT_JOBS: &str = "default-jobs";
 /// That list.
-const DEFAULTS: &str = "[]";
+const DEFAULTS: &str = include_str!("../../../examples/default-jobs.json");
 
 /// What became of one body.
 #[derive(Debug, Serialize)]
@@ -29,6 +29,12 @@ enum Done {
     Added { name: String, job: Box<JobWritten> },
     Exists { name: String, detail: String },
     Refused { name: String, detail: String, errors: Vec<String> },
+}
+
+impl Done {
+    fn warnings(&self) -> &[String] {
+        if let Self::Added { job, .. } = self { &job.warnings } else { &[] }
+    }
 }
 
 pub(super) async fn run(context: &Context, file: &str, agent: Option<&AgentId>, json: bool) -> Outcome {
@@ -47,6 +53,10 @@ pub(super) async fn run(context: &Context, file: &str, agent: Option<&AgentId>, 
     if json {
         context.ui.json(&done)?;
     } else {
+        let warnings: BTreeSet<&String> = done.iter().flat_map(Done::warnings).collect();
+        for warning in warnings {
+            context.ui.warn(warning);
+        }
         context.ui.note(summary(&done));
     }
     let refused = done.iter().any(|one| matches!(one, Done::Refused { .. }));

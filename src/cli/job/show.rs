@@ -55,7 +55,7 @@ fn text(job: &JobView, fires: &[String], clock: &Clock) -> String {
 type Facts = Vec<(&'static str, String)>;
 
 fn when(job: &JobView, fires: &[String], clock: &Clock) -> Facts {
-    let mut facts = vec![("state", state(job)), ("trigger", trigger(&job.trigger, clock))];
+    let mut facts = vec![("state", state(job, clock)), ("trigger", trigger(&job.trigger, clock))];
     if let Some(next) = job.next_fire_at.as_deref().filter(|_| job.enabled) {
         facts.push(("next", clock.coming(next)));
         let later: Vec<String> = fires.iter().skip(1).map(|at| clock.wall(at)).collect();

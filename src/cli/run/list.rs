@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     let clock = Clock::here();
     context.ui.table(&HEAD, runs.iter().map(|run| row(run, &clock)).collect())?;
     if more {
-        context.ui.note(format!("these are the newest {}; -n shows more", runs.len()));
+        context.ui.note("there are older ones: -n shows more");
     } else if runs.is_empty() {
         context.ui.note(if query.is_empty() && args.status.is_empty() {
             "nothing has run yet: `skep job list` shows what fires when"
@@ -119,11 +119,17 @@ fn status(run: &RunView) -> String {
 fn summary(run: &RunView, clock: &Clock) -> String {
     let text = match run.status {
         RunStatus::Skipped => return skipped(run, clock),
-        RunStatus::Queued | RunStatus::Running => run.reason.as_deref().or(run.summary.as_deref()),
+        RunStatus::Queued => return waits(run, clock),
+        RunStatus::Running => run.reason.as_deref().or(run.summary.as_deref()),
         RunStatus::Succeeded => run.summary.as_deref(),
         _ => run.error.as_deref().or(run.summary.as_deref()),
     };
     text.unwrap_or_default().to_owned()
+}
+
+/// What a run that is queued waits for.
+pub(super) fn waits(run: &RunView, clock: &Clock) -> String {
+    run.reason.as_deref().map(|why| format!("waits: {}", clock.eased(why))).unwrap_or_default()
 }
 
 /// Why it was skipped, and for how many fire times it stands.

@@ -9,7 +9,7 @@ use super::{
         ui::{lines_of, plain},
         when::Clock,
     },
-    list::skipped,
+    list::{skipped, waits},
     wait,
 };
 use crate::{
@@ -59,6 +59,7 @@ fn standing(run: &RunView, clock: &Clock) -> Facts {
     let status = run.status.as_str();
     let status = match (&run.reason, run.status) {
         (_, RunStatus::Skipped) => format!("{status}; {}", skipped(run, clock)),
+        (Some(_), RunStatus::Queued) => format!("{status}; {}", waits(run, clock)),
         (Some(why), _) => format!("{status}: {why}"),
         (None, _) => status.to_owned(),
     };

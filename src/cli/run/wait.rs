@@ -73,8 +73,12 @@ pub(super) fn end(run: &RunView, clock: &Clock) -> String {
         RunStatus::Failed | RunStatus::Lost | RunStatus::TimedOut => run.error.as_deref(),
         _ => run.error.as_deref().or(run.reason.as_deref()),
     };
-    let why = why.map(|why| format!(": {}", plain(why))).unwrap_or_default();
-    format!("run {} {}{took}{why}", run.id, words(run.status))
+    let words = words(run.status);
+    let why = why.map(|why| match why.strip_prefix("it ").and_then(|why| why.strip_prefix(words)) {
+        Some(rest) => plain(rest),
+        None => format!(": {}", plain(why)),
+    });
+    format!("run {} {words}{took}{}", run.id, why.unwrap_or_default())
 }
 
 /// A status in a sentence.
@@ -108,6 +112,7 @@ mod tests {
         let ends = [
             json!({}),
             json!({"status": "failed", "error": "exit code 3", "exit_code": 3}),
+            json!({"status": "cancelled", "error": "it was cancelled"}),
             json!({"status": "timed_out", "error": "its time was up"}),
             json!({"status": "skipped", "reason": "overlap", "started_at": null}),
             json!({"status": "cancelled", "started_at": null, "error": "it was cancelled before it started"}),
@@ -116,10 +121,11 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @r"
         run 12 succeeded after 12.5 s
         run 12 failed after 12.5 s: exit code 3
+        run 12 was cancelled after 12.5 s
         run 12 timed out after 12.5 s: its time was up
         run 12 was skipped: overlap
-        run 12 was cancelled: it was cancelled before it started
+        run 12 was cancelled before it started
         ");
-        assert_eq!(ends.map(|fields| code(&view(&fields))), [0, 1, 1, 1, 1]);
+        assert_eq!(ends.map(|fields| code(&view(&fields))), [0, 1, 1, 1, 1, 1]);
     }
 }

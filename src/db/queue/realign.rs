@@ -8,15 +8,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{
-    super::{
-        error::DbError,
-        jobs::{self, JobFilter, JobRow},
-        meta, parse_time,
-        runs::PRUNED_UNTIL,
-        time,
-    },
-    World,
+use super::super::{
+    error::DbError,
+    jobs::{self, JobFilter, JobRow},
+    meta, parse_time,
+    runs::PRUNED_UNTIL,
+    time,
 };
 use crate::{
     runs::state::backoff,
@@ -39,11 +36,11 @@ const NOT_SET: i64 = 1_767_225_600;
 ///
 /// # Errors
 /// The database fails.
-pub fn realign(tx: &Transaction<'_>, world: &World<'_>) -> Result<usize, DbError> {
-    if world.now.as_second() < NOT_SET {
+pub fn realign(tx: &Transaction<'_>, now: Timestamp) -> Result<usize, DbError> {
+    if now.as_second() < NOT_SET {
         return Ok(0);
     }
-    waiting_runs(tx, world.now)?;
+    waiting_runs(tx, now)?;
     let pruned = meta::get(tx, PRUNED_UNTIL)?.map(|t| parse_time(PRUNED_UNTIL, &t)).transpose()?;
     let enabled = JobFilter { enabled: Some(true), ..JobFilter::default() };
     let (mut changed, mut last) = (0, 0);
@@ -51,7 +48,7 @@ pub fn realign(tx: &Transaction<'_>, world: &World<'_>) -> Result<usize, DbError
         let page = jobs::list(tx, &enabled, last, PAGE)?;
         for job in &page {
             last = job.id;
-            changed += usize::from(realign_job(tx, world.now, pruned, job)?);
+            changed += usize::from(realign_job(tx, now, pruned, job)?);
         }
         if page.len() < PAGE {
             return Ok(changed);
@@ -166,14 +163,11 @@ fn recount(
     let mut own = tx.prepare_cached(
         "SELECT 1 FROM run WHERE job_id = ?1 AND scheduled_at = ?2 AND cause IN ('schedule', 'catch_up')",
     )?;
-    let (mut count, mut until, mut at) = (1, from, from);
-    while count < most
-        // An interval's times are those that count from the first one.
-        && let Some(fire) = trigger.next(from, at).filter(|fire| fire.at <= now)
-    {
-        at = fire.at;
-        if !own.exists(params![job.id, time(at)])? {
-            (count, until) = (count + 1, at);
+    let (mut count, mut until) = (1, from);
+    // An interval's times are those that count from the first one.
+    for fire in trigger.after(from, from).take_while(|fire| fire.at <= now) {
+        if count < most && !own.exists(params![job.id, time(fire.at)])? {
+            (count, until) = (count + 1, fire.at);
         }
     }
     Ok((count, until))

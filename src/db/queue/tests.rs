@@ -300,3 +300,6 @@ fn a_thousand_jobs_due_in_the_same_second_are_claimed_in_one_go() {
     assert_eq!(desk.statuses().len(), 1_000);
     assert_eq!(tick.next, Some(at("10:02:00")));
 }
+
+mod clock;
+mod policies;

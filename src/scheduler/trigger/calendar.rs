@@ -1,9 +1,11 @@
 //! The wall-clock times that a cron expression names, in a form in which the next one is found in a few steps.
 //!
-//! The parser library says which days match, asked once for each kind of month: its length and its first
-//! weekday decide. Knows no zones.
+//! The parser library says which days match, asked when needed and once for each kind of month: its length and its
+//! first weekday decide. Knows no zones.
 
-use croner::{Cron, CronComponent, Weekday, errors::CronError};
+use std::sync::OnceLock;
+
+use croner::{Cron, CronComponent, Weekday};
 use jiff::{
     ToSpan as _,
     civil::{self, Date, DateTime, Time},
@@ -15,45 +17,33 @@ const KINDS: usize = 4 * 7;
 /// What matches; the bit of its number stands for each second, minute, hour, month and day of a month.
 #[derive(Debug, Clone)]
 pub(super) struct Calendar {
+    cron: Cron,
     seconds: u64,
     minutes: u64,
     hours: u64,
     months: u64,
-    days: [u64; KINDS],
+    days: [OnceLock<u64>; KINDS],
 }
 
 impl Calendar {
-    /// # Errors
-    /// The library's, if it disagrees with itself.
-    pub(super) fn new(cron: &Cron) -> Result<Self, CronError> {
-        let pattern = &cron.pattern;
+    pub(super) fn new(cron: Cron) -> Self {
         let bits = |field: &CronComponent| field.values().iter().fold(0, |bits, value| bits | 1 << value);
-        let mut days = [None; KINDS];
-        // Twenty-eight years begin in every way that there is.
-        for month in (2001..2029).flat_map(|year| (1..=12).map(move |month| civil::date(year, month, 1))) {
-            let known = &mut days[kind(month)];
-            if known.is_none() {
-                *known = Some(matching_days(cron, month)?);
-            }
-        }
-        Ok(Self {
+        let pattern = &cron.pattern;
+        Self {
             seconds: bits(&pattern.seconds),
             minutes: bits(&pattern.minutes),
             hours: bits(&pattern.hours),
             months: bits(&pattern.months),
-            days: days.map(Option::unwrap_or_default),
-        })
+            days: [const { OnceLock::new() }; KINDS],
+            cron,
+        }
     }
 
     /// Whether no date ever matches: 30 February, 31 April.
     pub(super) fn is_empty(&self) -> bool {
-        // A common and a leap year have every length of every month.
-        [2023, 2024].into_iter().all(|year| {
-            (1..=12).filter(|month| has(self.months, *month)).all(|month| {
-                let shortest = kind(civil::date(year, month, 1)) / 7 * 7;
-                self.days[shortest..shortest + 7].iter().all(|days| *days == 0)
-            })
-        })
+        // Twenty-eight years have months of every length that begin in every way that there is.
+        let mut months = (2001..2029).flat_map(|year| (1..=12).map(move |month| civil::date(year, month, 1)));
+        months.all(|month| self.days_of(month) == 0)
     }
 
     /// The first matching second from `from` on; none before the year 10000.
@@ -100,7 +90,10 @@ impl Calendar {
 
     /// The matching days of the month that begins with `month`.
     fn days_of(&self, month: Date) -> u64 {
-        if has(self.months, month.month()) { self.days[kind(month)] } else { 0 }
+        if !has(self.months, month.month()) {
+            return 0;
+        }
+        *self.days[kind(month)].get_or_init(|| matching_days(&self.cron, month))
     }
 }
 
@@ -110,18 +103,19 @@ fn kind(month: Date) -> usize {
     usize::try_from((length - 28) * 7 + weekday).unwrap_or(0)
 }
 
-fn matching_days(cron: &Cron, month: Date) -> Result<u64, CronError> {
+fn matching_days(cron: &Cron, month: Date) -> u64 {
     let mut days = 0;
     for date in month.series(1.day()).take_while(|date| date.month() == month.month()) {
         let weekday =
             Weekday::from_days_from_sunday(date.weekday().to_sunday_zero_offset().unsigned_abs().into());
         let (year, month) = (i32::from(date.year()), u32::from(date.month().unsigned_abs()));
         let day = u32::from(date.day().unsigned_abs());
-        if cron.pattern.day_match(year, month, day, weekday)? {
+        // It refuses only dates that do not exist.
+        if cron.pattern.day_match(year, month, day, weekday).unwrap_or(false) {
             days |= 1 << day;
         }
     }
-    Ok(days)
+    days
 }
 
 fn has(bits: u64, number: i8) -> bool {

@@ -41,8 +41,7 @@ impl CronSchedule {
             .year(Year::Disallowed)
             .dom_and_dow(both_days)
             .build();
-        let cron = parser.parse(&text).map_err(unread)?;
-        let calendar = Arc::new(Calendar::new(&cron).map_err(unread)?);
+        let calendar = Arc::new(Calendar::new(parser.parse(&text).map_err(unread)?));
         if calendar.is_empty() {
             return Err(ScheduleError(format!(
                 "`{expression}` never fires: no date matches its days and months. Write a date that comes"

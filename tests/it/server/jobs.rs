@@ -24,7 +24,7 @@ pub fn router() -> Router<Asked> {
         .route("/v1/runs/{id}", get(run))
         .route("/v1/runs/{id}/output", get(output))
         .route("/v1/runs/{id}/cancel", post(cancel))
-        .route("/v1/halt", post(halt))
+        .route("/v1/halt", get(halted).post(halt))
         .route("/v1/resume", post(halt))
         .route("/v1/events", get(events))
 }
@@ -142,6 +142,10 @@ async fn cancel(Path(id): Path<i64>, State(asked): State<Asked>) -> StatusCode {
     StatusCode::ACCEPTED
 }
 
+async fn halted() -> Json<Value> {
+    Json(json!({"hive": null, "agents": {}, "running": 0}))
+}
+
 async fn halt(State(asked): State<Asked>, Json(body): Json<Value>) -> Json<Value> {
     told(&asked, format!("halt {body}"));
     Json(json!({"hive": null, "agents": {"helper": "2026-01-02T05:00:00Z"}, "running": 1}))
@@ -152,13 +156,20 @@ fn an_event(id: i64) -> Value {
 }
 
 /// A stream of two events that ends, and then waits.
-async fn events(headers: HeaderMap, State(asked): State<Asked>) -> Response {
+async fn events(
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+    State(asked): State<Asked>,
+) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).unwrap_or("none");
-    told(&asked, format!("events {accept} after {last}"));
     if accept == "application/json" {
-        return Json(json!({"items": [an_event(1), an_event(2), an_event(3)], "next": null})).into_response();
+        let last: i64 = query["last"].parse().unwrap();
+        told(&asked, format!("the last {last} events"));
+        let items: Vec<Value> = (4 - last..4).map(an_event).collect();
+        return Json(json!({"items": items, "next": null})).into_response();
     }
+    told(&asked, format!("events after {last}"));
     let first: i64 = last.parse().map_or(4, |last: i64| last + 1);
     let text = (first..first + 2).map(|id| format!("id: {id}\nevent: report\ndata: {}\n\n", an_event(id)));
     let sent = stream::iter(text.map(Ok::<_, std::io::Error>).collect::<Vec<_>>());

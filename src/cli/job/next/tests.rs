@@ -7,11 +7,15 @@ fn preview(fires: &[&str], wildcard: bool) -> Preview {
 
 #[test]
 fn fire_times_are_told_with_day_offset_and_distance() {
-    let preview = preview(&["2026-01-02T09:00:00+01:00", "2026-03-29T03:00:00+02:00"], false);
+    let preview = preview(
+        &["2026-01-02T09:00:00+01:00", "2026-03-29T03:00:00+02:00", "2026-01-01T09:00:00+01:00"],
+        false,
+    );
     let text = [lines(&preview, &clock()), notes(&preview)].concat().join("\n");
     insta::assert_snapshot!(text, @r"
     Fri 2026-01-02 09:00:00 +01:00  in 2 h
     Sun 2026-03-29 03:00:00 +02:00  in 85 d
+    Thu 2026-01-01 09:00:00 +01:00  22 h ago
     the clocks change in between: a fire time in the hour left out fires at its end, one in the hour that comes twice fires the first time only
     ");
 }

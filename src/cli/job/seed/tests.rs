@@ -33,3 +33,12 @@ fn the_summary_counts_what_became_of_them() {
     assert_eq!(summary(&[exists(), refused, exists()]), "0 added, 2 left alone, 1 refused");
     assert_eq!(summary(&[]), "0 added");
 }
+
+#[test]
+fn the_jobs_that_come_with_skep_begin_disabled() {
+    let jobs = bodies(DEFAULT_JOBS, DEFAULTS, None).unwrap();
+    assert!(!jobs.is_empty());
+    for job in jobs {
+        assert_eq!(job["enabled"], false, "{}", job["name"]);
+    }
+}

@@ -13,7 +13,7 @@ fn the_table_tells_what_came_of_each_run() {
     };
     let runs = [
         view(&json!({"id": 20, "status": "running", "finished_at": null, "summary": null})),
-        with(json!({"id": 19, "status": "queued", "reason": "waits for a free slot"})),
+        with(json!({"id": 19, "status": "queued", "reason": "a free slot"})),
         view(
             &json!({"id": 18, "status": "failed", "attempt": 2, "error": "exit code 3:\nno such file", "exit_code": 3}),
         ),
@@ -28,7 +28,7 @@ fn the_table_tells_what_came_of_each_run() {
     insta::assert_snapshot!(render_table(&HEAD, rows, false), @r"
     ID  JOB           AGENT   STATUS              SCHEDULED  STARTED     TOOK         SUMMARY
     20  morning-post  writer  running             Fri 06:00  60 min ago  59 min 59 s
-    19  morning-post  writer  queued              Fri 06:00  -           -            waits for a free slot
+    19  morning-post  writer  queued              Fri 06:00  -           -            waits: a free slot
     18  morning-post  writer  failed (attempt 2)  Fri 06:00  60 min ago  12.5 s       exit code 3: no such file
     17  morning-post  writer  skipped             Fri 06:00  -           -            missed: skep was down or halted (240 times, the last Fri 05:50)
     16  morning-post  writer  skipped             Fri 06:00  -           -            overlap: an earlier run was not over
