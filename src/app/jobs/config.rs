@@ -53,26 +53,26 @@ impl Plan {
 impl Hive {
     /// Brings the jobs of a world's configuration into the database. Faults become the world's.
     pub(in crate::app) async fn sync_config_jobs(&self, old: &World, world: &mut World) {
-        let same = old.generation > 0
-            && old.job_faults.is_empty()
-            && old.resolutions == world.resolutions
-            && jobs(&old.config).eq(jobs(&world.config));
-        if same {
+        let written = old.generation > 0 && !jobs(&old.config).eq(jobs(&world.config));
+        let same = old.generation > 0 && old.job_faults.is_empty() && old.resolutions == world.resolutions;
+        if same && !written {
             return;
         }
-        world.job_faults.clear();
-        world.job_faults = match self.settle_jobs(&Arc::new(world.clone())).await {
+        world.job_faults = match self.settle_jobs(&Arc::new(world.clone()), written).await {
             Ok(faults) => faults,
             Err(JobError::Db(e)) => vec![Fault::new(".skep/skep.db", e.to_string())],
             Err(e) => vec![Fault::new(load::FILE, e.to_string())],
         };
     }
 
-    async fn settle_jobs(&self, world: &Arc<World>) -> Result<Vec<Fault>, JobError> {
-        let mut scene = Scene::with(self, world.clone());
-        let found = self.db.read(move |conn| compare(conn, &mut scene)).await?;
-        if found.is_empty() {
-            return Ok(found.faults);
+    /// Looks before it writes, unless it is known that there is something to write.
+    async fn settle_jobs(&self, world: &Arc<World>, known: bool) -> Result<Vec<Fault>, JobError> {
+        if !known {
+            let mut scene = Scene::with(self, world.clone());
+            let found = self.db.read(move |conn| compare(conn, &mut scene)).await?;
+            if found.is_empty() {
+                return Ok(found.faults);
+            }
         }
         let mut scene = Scene::with(self, world.clone());
         let faults = self
