@@ -4,6 +4,7 @@
 //! `reached` or `missed`. Scaled down by the environment, see `support/load.rs`.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+#[allow(dead_code, reason = "each benchmark uses a part of it")]
 mod support;
 
 use std::{

@@ -101,13 +101,12 @@ fn retry(
     now: Timestamp,
 ) -> Result<Option<i64>, DbError> {
     let retries = run.spec.as_ref().map_or(0, |spec| spec.retries);
-    let asked = run.cause == Cause::Manual;
-    let starts = asked || job.enabled || job.disabled_reason.as_deref() == Some(FIRED);
-    if !status.may_retry() || run.attempt > retries || !starts {
+    if !status.may_retry() || run.attempt > retries || !starts(run, job) {
         return Ok(None);
     }
     // Another run of the job may have failed for good meanwhile.
-    let due = state::retry_at(run.attempt, now).max(job.backoff_until.filter(|_| !asked).unwrap_or(now));
+    let backoff = job.backoff_until.filter(|_| run.cause != Cause::Manual);
+    let due = state::retry_at(run.attempt, now).max(backoff.unwrap_or(now));
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt, status, \
@@ -240,7 +239,8 @@ pub fn cancel(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<Cancelled
     }
 }
 
-/// Puts back a leased run of which its init proves that it never started.
+/// Puts back a leased run of which its init proves that it never started; of a job that was disabled or deleted
+/// meanwhile it never will.
 ///
 /// # Errors
 /// The database fails.
@@ -248,8 +248,15 @@ pub fn requeue(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, Db
     let Some(run) = runs::get(tx, id)?.filter(|run| run.status == RunStatus::Running) else {
         return Ok(false);
     };
-    if let Some(ending) = run.ending {
-        waiting::cancel(tx, now, id, &ended_by(ending))?;
+    let job = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten();
+    let never = match (run.ending, job) {
+        (Some(ending), _) => Some(ended_by(ending)),
+        (None, None) => Some("its job was deleted".to_owned()),
+        (None, Some(job)) if !starts(&run, &job) => Some("its job was disabled".to_owned()),
+        (None, Some(_)) => None,
+    };
+    if let Some(error) = never {
+        waiting::cancel(tx, now, id, &error)?;
         let Some(run) = runs::get(tx, id)? else { return Ok(true) };
         announce(tx, now, &run, "run:cancelled")?;
         return Ok(true);
@@ -260,4 +267,10 @@ pub fn requeue(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, Db
     )?
     .execute([id])?;
     Ok(true)
+}
+
+/// Whether a run may start as far as its job is concerned: nothing of a disabled one does, but for what somebody asked
+/// for, and a one-shot that disabled itself by firing.
+fn starts(run: &RunRow, job: &JobRow) -> bool {
+    run.cause == Cause::Manual || job.enabled || job.disabled_reason.as_deref() == Some(FIRED)
 }

@@ -137,38 +137,44 @@ fn forget_skips(
          AND status = 'skipped'",
     )?
     .execute(params![job.id, time(now)])?;
-    let bulk: Option<(i64, String, u32)> = tx
-        .prepare_cached("SELECT id, scheduled_at, skipped FROM run WHERE job_id = ?1 AND skipped_until > ?2")?
-        .query_row(params![job.id, time(now)], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))
+    let bulk: Option<(i64, String, String, u32)> = tx
+        .prepare_cached(
+            "SELECT id, scheduled_at, skipped_until, skipped FROM run WHERE job_id = ?1 AND skipped_until > ?2",
+        )?
+        .query_row(params![job.id, time(now)], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))
         .optional()?;
-    let Some((id, from, most)) = bulk else { return Ok(()) };
-    let (count, until) = recount(tx, job, trigger, parse_time("run.scheduled_at", &from)?, now, most)?;
-    tx.prepare_cached("UPDATE run SET skipped = ?2, skipped_until = ?3 WHERE id = ?1")?.execute(params![
-        id,
-        (count > 1).then_some(count),
-        (count > 1).then(|| time(until))
-    ])?;
+    let Some((id, from, until, count)) = bulk else { return Ok(()) };
+    let span = (parse_time("run.scheduled_at", &from)?, parse_time("run.skipped_until", &until)?);
+    let (ahead, last) = cut(tx, job, trigger, span, now)?;
+    let (count, last) = (count.saturating_sub(ahead), time(last));
+    let left = (count > 1).then_some((count, last)).unzip();
+    tx.prepare_cached("UPDATE run SET skipped = ?2, skipped_until = ?3 WHERE id = ?1")?
+        .execute(params![id, left.0, left.1])?;
     Ok(())
 }
 
-/// How many of the fire times that one record stands for have come by `now`, and the last of them.
-fn recount(
+/// Of the fire times that one record stands for: how many lie ahead of `now`, and the last that does not.
+fn cut(
     tx: &Transaction<'_>,
     job: &JobRow,
     trigger: &Trigger,
-    from: Timestamp,
+    (from, until): (Timestamp, Timestamp),
     now: Timestamp,
-    most: u32,
 ) -> Result<(u32, Timestamp), DbError> {
     let mut own = tx.prepare_cached(
         "SELECT 1 FROM run WHERE job_id = ?1 AND scheduled_at = ?2 AND cause IN ('schedule', 'catch_up')",
     )?;
-    let (mut count, mut until) = (1, from);
+    let (mut ahead, mut last) = (0, from);
     // An interval's times are those that count from the first one.
-    for fire in trigger.after(from, from).take_while(|fire| fire.at <= now) {
-        if count < most && !own.exists(params![job.id, time(fire.at)])? {
-            (count, until) = (count + 1, fire.at);
+    for fire in trigger.after(from, from).take_while(|fire| fire.at <= until) {
+        if own.exists(params![job.id, time(fire.at)])? {
+            continue;
+        }
+        if fire.at > now {
+            ahead += 1;
+        } else {
+            last = fire.at;
         }
     }
-    Ok((count, until))
+    Ok((ahead, last))
 }

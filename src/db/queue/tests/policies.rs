@@ -146,6 +146,19 @@ fn of_a_job_that_is_deleted_nothing_starts_and_nothing_is_tried_again() {
 }
 
 #[test]
+fn a_run_that_never_started_is_not_put_back_when_its_job_is_disabled_or_deleted() {
+    let mut desk = Desk::new();
+    let made = ["a", "b"].map(|name| desk.job(name, minutely(), "10:00:30"));
+    let leased = desk.tick(at("10:01:00")).leased;
+    desk.pause(made[0], "10:01:01");
+    desk.tx(|tx| jobs::remove(tx, made[1], at("10:01:01")).unwrap());
+    for run in &leased {
+        assert!(desk.tx(|tx| requeue(tx, run.id, at("10:01:02")).unwrap()));
+    }
+    assert_eq!(desk.history(), ["10:01:00 cancelled", "10:01:00 cancelled"]);
+}
+
+#[test]
 fn the_fifth_failure_drops_what_waits() {
     let mut desk = Desk::new();
     let job = desk.job("j", JobSpec { overlap: Overlap::Allow, ..minutely() }, "10:00:30");
