@@ -304,3 +304,4 @@ fn a_thousand_jobs_due_in_the_same_second_are_claimed_in_one_go() {
 mod clock;
 mod model;
 mod policies;
+mod year;

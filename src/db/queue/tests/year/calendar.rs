@@ -53,7 +53,7 @@ impl Calendar {
             if (self.days)(date) {
                 self.day(date, &zone, &mut fires);
             }
-            date = date + 1.day();
+            date += 1.day();
         }
         fires.sort();
         fires.dedup();

@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, ToSpan};
 
-use super::{AGENTS, JOBS};
+use super::AGENTS;
 
 pub const DAY: i64 = 24 * HOUR;
 pub const HOUR: i64 = 60 * MINUTE;
@@ -131,8 +131,50 @@ impl World {
     }
 }
 
+/// The world after each thing that happened.
+pub struct Course(Vec<(i64, World)>);
+
+impl Course {
+    pub fn of(script: &[(i64, Event)]) -> Self {
+        let mut world = World::new();
+        let mut course = vec![(0, world.clone())];
+        for (at, event) in script {
+            world.apply(*event, *at);
+            course.push((*at, world.clone()));
+        }
+        Self(course)
+    }
+
+    pub fn at(&self, real: i64) -> &World {
+        &self.0[self.0.partition_point(|(at, _)| *at <= real) - 1].1
+    }
+
+    /// Whether the clock was set between.
+    pub fn was_set(&self, from: i64, until: i64) -> bool {
+        self.at(from - 1).skew != self.at(until).skew
+    }
+
+    /// From when to when an agent's runs could start.
+    pub fn ready(&self, agent: usize, length: i64) -> Vec<(i64, i64)> {
+        let (mut spans, mut since) = (Vec::new(), None);
+        for (at, world) in &self.0 {
+            let open = world.alive(agent).is_some() && world.container[agent];
+            match (since, open) {
+                (Some(from), false) => {
+                    spans.push((from, *at));
+                    since = None;
+                }
+                (None, true) => since = Some(*at),
+                _ => {}
+            }
+        }
+        spans.extend(since.map(|from| (from, length)));
+        spans
+    }
+}
+
 /// The year, in order. Nothing happens on a whole second, so that nothing happens at once with a fire time.
-pub fn write(seed: u64, length: i64) -> Vec<(i64, Event)> {
+pub fn write(seed: u64, length: i64, jobs: usize) -> Vec<(i64, Event)> {
     let mut random = Random(seed);
     let mut script = Vec::new();
     let mut put = |at: i64, event| script.push((at / 1_000 * 1_000 + 250 + script.len() as i64 % 500, event));
@@ -141,7 +183,7 @@ pub fn write(seed: u64, length: i64) -> Vec<(i64, Event)> {
     }
     for _ in 0..60 {
         put(random.below(length), Event::Raise);
-        let job = random.below(i64::try_from(JOBS.len()).unwrap());
+        let job = random.below(i64::try_from(jobs).unwrap());
         put(random.below(length), Event::Ask(usize::try_from(job).unwrap()));
     }
     for n in 0..40 {
@@ -163,7 +205,7 @@ pub fn write(seed: u64, length: i64) -> Vec<(i64, Event)> {
     put(wrong, Event::Step(23 * DAY + 4_321_000));
     put(wrong + 2 * HOUR, Event::Step(-23 * DAY - 4_321_000));
     for month in 1..12 {
-        for job in 0..JOBS.len() {
+        for job in 0..jobs {
             put(month * 30 * DAY + random.below(DAY), Event::Enable(job));
         }
     }
