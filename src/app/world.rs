@@ -288,7 +288,10 @@ impl Hive {
                 let values = loaded.secrets.iter().map(|(_, value)| value).chain(world.retired.iter());
                 world.masker = Masker::new(values);
                 world.secrets = Arc::new(loaded.secrets);
-                world.warnings.extend(loaded.warnings);
+                // The old warnings stay when skep.toml was refused.
+                let new: Vec<Fault> =
+                    loaded.warnings.into_iter().filter(|w| !world.warnings.contains(w)).collect();
+                world.warnings.extend(new);
             }
             Err(e) => {
                 world

@@ -202,3 +202,18 @@ fn an_event_that_is_raised_is_told_to_those_who_follow() {
     let refused = up.0.run(&["events", "--raise", "run:mine"]);
     assert!(refused.code == 1 && refused.err.contains("the hive's own"), "{}", refused.err);
 }
+
+#[test]
+fn whoever_follows_a_run_that_does_not_start_is_told_why_until_it_is_cancelled() {
+    let up = Up::new();
+    up.ok(&["job", "add", "--agent", "helper", "--name", "list", "--manual", "--tool", "list-directory"]);
+    up.ok(&["halt", "helper"]);
+    let mut follower = up.0.skep(&["job", "run", "list", "-f"]).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stderr.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "run 1 of helper/list");
+    let waits = lines.next().unwrap().unwrap();
+    assert!(waits.starts_with("run 1 has not started; it waits: agent helper is halted"), "{waits}");
+    up.ok(&["run", "cancel", "1"]);
+    assert_eq!(lines.next().unwrap().unwrap(), "run 1 was cancelled before it started");
+    assert_eq!(follower.wait().unwrap().code(), Some(1));
+}

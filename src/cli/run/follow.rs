@@ -10,7 +10,9 @@ use super::{
         client::Client,
         failure::{Failure, Outcome},
         hive::Context,
+        when::Clock,
     },
+    list::waits,
     wait,
 };
 use crate::{app::job_types::RunView, runs::state::RunStatus};
@@ -19,6 +21,8 @@ use crate::{app::job_types::RunView, runs::state::RunStatus};
 const PAUSE: Duration = Duration::from_millis(500);
 /// A supervisor that was restarted is back by then.
 const AWAY: Duration = Duration::from_secs(60);
+/// A run that nothing keeps has started by then.
+const SOON: Duration = Duration::from_secs(1);
 
 /// `skep run logs`.
 #[derive(Debug, clap::Args)]
@@ -59,11 +63,34 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     Ok(0)
 }
 
-/// Prints the output of a run until it is over.
+/// Prints the output of a run until it is over; tells what it waits for when it does not start.
 ///
 /// # Errors
 /// There is none to print, or the supervisor went away and stayed away.
 pub(in crate::cli) async fn output(
+    context: &Context,
+    client: &Client,
+    run: i64,
+    stream: Option<&str>,
+) -> Result<(), Failure> {
+    let printed = print_all(context, client, run, stream);
+    let told = async {
+        tokio::time::sleep(SOON).await;
+        if let Ok(run) = wait::look(client, run).await
+            && run.status == RunStatus::Queued
+            && run.reason.is_some()
+        {
+            context.ui.note(format!("run {} has not started; it {}", run.id, waits(&run, &Clock::here())));
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        printed = printed => printed,
+        () = told => Ok(()),
+    }
+}
+
+async fn print_all(
     context: &Context,
     client: &Client,
     run: i64,

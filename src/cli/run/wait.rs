@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{
-    client::Client,
-    failure::{FAILED, Failure},
-    hive::Context,
-    ui::plain,
-    when::Clock,
+use super::{
+    super::{
+        client::Client,
+        failure::{FAILED, Failure},
+        hive::Context,
+        ui::plain,
+        when::Clock,
+    },
+    list::waits,
 };
 use crate::{app::job_types::RunView, runs::state::RunStatus};
 
@@ -47,7 +50,10 @@ pub(in crate::cli) async fn until_over(
             return Err(Failure::new(format!("run {id} is {status} after {} s", asked.elapsed().as_secs()))
                 .help(format!("it is being ended still: look with `skep run show {id}`")));
         }
-        let why = run.reason.as_deref().map(|why| format!(" ({})", plain(why))).unwrap_or_default();
+        let why = match waits(&run, &Clock::here()) {
+            why if why.is_empty() => why,
+            why => format!(" ({why})"),
+        };
         spinner.set_message(format!(
             "run {id}: {}{why}, {} s",
             run.status.as_str(),

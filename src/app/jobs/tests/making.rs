@@ -186,6 +186,33 @@ async fn an_agent_sees_and_manages_its_own_jobs_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_cannot_make_jobs_without_end() {
+    let bench = bench().await;
+    let (reader, now) = (agent("reader"), bench.hive.now());
+    let fill = move |tx: &db::Tx<'_>| {
+        for n in 0..1_000 {
+            let spec = crate::scheduler::job::JobSpec::new(crate::scheduler::job::TriggerSpec::Manual);
+            let new = db::jobs::NewJob {
+                agent: agent("reader"),
+                name: format!("job-{n}"),
+                origin: db::jobs::Origin::Agent,
+                spec,
+                disabled_reason: None,
+                auto_enable: false,
+                next: None,
+            };
+            db::jobs::insert(tx, &new, now)?;
+        }
+        Ok::<_, db::jobs::JobError>(())
+    };
+    bench.hive.db.write(fill).await.unwrap();
+    let body = json!({"agent": "reader", "name": "more", "manual": true, "tool": "read-file"});
+    let refused = bench.hive.create_job(Some(&reader), body.clone(), None).await;
+    assert!(conflict(refused).contains("has 1000 jobs"));
+    bench.try_create(body).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn values_of_secrets_are_masked_wherever_a_job_carries_them() {
     let bench = bench().await;
     let value = crate::secrets::SecretValue::new("hunter22hunter").unwrap();
