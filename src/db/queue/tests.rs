@@ -31,6 +31,7 @@ impl Desk {
         let conn = Connection::open(dir.path().join("skep.db")).unwrap();
         conn.pragma_update(None, "foreign_keys", true).unwrap();
         conn.pragma_update(None, "synchronous", "off").unwrap();
+        conn.set_prepared_statement_cache_capacity(crate::db::STATEMENTS);
         // The files may go: the connection keeps them.
         let ready = Readiness { alive_since: Some(at("00:00:00")), container: Some("c".into()) };
         Self { conn, agents: BTreeMap::from([("a".parse().unwrap(), ready)]), limits: Runs::default() }

@@ -159,7 +159,7 @@ fn jobs_of_the_year() -> Vec<Planned> {
             overlap: Allow,
             missed: All,
             within: hours(6),
-            ..cron("berlin nights", "*/20 1-3 * * *", BERLIN, 1..=3, [0, 20, 40])
+            ..cron("berlin nights", "*/30 1-3 * * *", BERLIN, 1..=3, [0, 30])
         },
         Planned {
             overlap: Queue,
@@ -168,9 +168,13 @@ fn jobs_of_the_year() -> Vec<Planned> {
         },
         Planned {
             longest: 12,
-            ..cron("lord howe nights", "*/10 1-2 * * *", LORD_HOWE, 1..=2, (0..60).step_by(10))
+            ..cron("lord howe nights", "*/15 1-2 * * *", LORD_HOWE, 1..=2, [0, 15, 30, 45])
         },
-        Planned { longest: 300, fails: 9, ..cron("hourly", "7 * * * *", "Africa/Casablanca", 0..24, [7]) },
+        Planned {
+            longest: 300,
+            fails: 9,
+            ..cron("often", "7 */2 * * *", "Africa/Casablanca", (0..24).step_by(2), [7])
+        },
         Planned {
             overlap: Replace,
             longest: 400,
@@ -184,11 +188,7 @@ fn jobs_of_the_year() -> Vec<Planned> {
         on(calendar::thirteenth_or_friday, cron("13th or friday", "0 6 13 * FRI", "UTC", [6], [0])),
         // Failures.
         Planned { retries: 2, fails: 45, ..cron("retried", "0 6,18 * * *", "UTC", [6, 18], [0]) },
-        Planned {
-            fails: 70,
-            longest: 30,
-            ..cron("failing", "*/15 4-6 * * *", "UTC", 4..=6, [0, 15, 30, 45])
-        },
+        Planned { fails: 70, longest: 30, ..cron("failing", "*/20 4-6 * * *", "UTC", 4..=6, [0, 20, 40]) },
         Planned {
             fails: 60,
             retries: 1,
@@ -217,7 +217,7 @@ fn jobs_of_the_year() -> Vec<Planned> {
             longest: 2_000,
             ..Planned::new("every day", 2, When::Every("1d", script::DAY))
         },
-        Planned { fails: 55, ..Planned::new("every two hours", 1, When::Every("2h", 2 * script::HOUR)) },
+        Planned { fails: 55, ..Planned::new("every three hours", 1, When::Every("3h", 3 * script::HOUR)) },
         // Once, and when it rings.
         Planned { fails: 0, ..Planned::new("once", 0, When::Once("2026-03-29T01:10:00Z")) },
         Planned { fails: 100, ..Planned::new("once in vain", 1, When::Once("2026-07-14T12:00:00Z")) },

@@ -272,6 +272,7 @@ fn open(dir: &TempDir) -> Connection {
     let conn = Connection::open(dir.path().join("skep.db")).unwrap();
     // Kills are simulated by rolling back: nobody pulls the plug.
     conn.execute_batch("PRAGMA synchronous = off; PRAGMA foreign_keys = on").unwrap();
+    conn.set_prepared_statement_cache_capacity(crate::db::STATEMENTS);
     conn
 }
 
