@@ -16,8 +16,6 @@ use super::{
 };
 use crate::db::{self, DbError, events::Event};
 
-/// Beginnings of names that are the hive's own.
-const OWN: [&str; 7] = ["agent:", "skill:", "job:", "run:", "secret:", "hive:", "notify:"];
 /// Characters of a name.
 const MAX_NAME: usize = 100;
 /// Bytes of an event's data as JSON.
@@ -155,7 +153,7 @@ fn check_name(name: &str) -> std::result::Result<(), String> {
              most {MAX_NAME} characters"
         ));
     }
-    match OWN.iter().find(|own| name.starts_with(**own)) {
+    match db::events::OWN.iter().find(|own| name.starts_with(**own)) {
         Some(own) => {
             Err(format!("events whose names begin with {own:?} are the hive's own: choose another name"))
         }

@@ -124,21 +124,9 @@ impl Printer {
             }
             None => 0,
         };
-        let before = text.len();
         let next = self.drain(&files, from, &mut text);
-        if text.len() == before {
-            self.pause(&mut text);
-        }
         self.position = Some((inode, next));
         text.into()
-    }
-
-    /// Nothing came since: what a mask held back can go.
-    pub(super) fn pause(&mut self, text: &mut Vec<u8>) {
-        for mask in 0..2 {
-            let held = self.masks[mask].flush();
-            self.print(&held, None, text);
-        }
     }
 
     pub(super) fn end_of_spool(&mut self, text: &mut Vec<u8>) {

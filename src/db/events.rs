@@ -11,6 +11,15 @@ use super::{
     parse_time, time,
 };
 
+/// Beginnings of the names of the hive's own events; nobody raises those.
+pub const OWN: [&str; 7] = ["agent:", "skill:", "job:", "run:", "secret:", "hive:", "notify:"];
+
+/// Whether an event of this name is the hive's own.
+#[must_use]
+pub fn is_own(name: &str) -> bool {
+    OWN.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {

@@ -34,6 +34,10 @@ use tokio::sync::watch;
 /// Files up to this size are checked at every start (about 0.1 s for so many bytes).
 const CHECKED_UP_TO: u64 = 128 << 20;
 
+/// Statements that a connection keeps ready: more than there are. With fewer, one look at the queue would throw out
+/// what the next one needs.
+const STATEMENTS: usize = 256;
+
 /// A transaction on the writer's thread, as `Db::write` hands it out.
 pub type Tx<'a> = Transaction<'a>;
 
@@ -123,6 +127,7 @@ fn connect(path: &Path) -> Result<Connection, DbError> {
         return Err(DbError::from(DbFault::ReadOnly));
     }
     conn.busy_timeout(std::time::Duration::from_secs(10))?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
     schema::check_origin(&conn)?;
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |r| r.get(0))?;
     if mode != "wal" {

@@ -60,6 +60,7 @@ fn open(path: &Path) -> Result<Connection, DbError> {
     )?;
     conn.busy_timeout(std::time::Duration::from_secs(10))?;
     conn.pragma_update(None, "query_only", true)?;
+    conn.set_prepared_statement_cache_capacity(super::STATEMENTS);
     Ok(conn)
 }
 

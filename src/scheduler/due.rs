@@ -135,12 +135,13 @@ pub fn plan(job: &DueJob<'_>, alive_since: Timestamp, now: Timestamp) -> Plan {
     plan.supersede =
         job.spec.missed == Missed::Last && plan.claims.iter().any(|claim| claim.cause == Cause::CatchUp);
     match (job.trigger, job.backoff_until, plan.claims.last()) {
-        (Trigger::Interval(_), _, Some(claim)) if last => {
-            plan.anchor = match (claim.cause, fires.last()) {
-                (Cause::Schedule, Some(fire)) => fire.at,
-                _ => before(now, job.offset),
+        (Trigger::Interval(_), _, claim) if last => {
+            plan.anchor = match (claim.map(|claim| claim.cause), fires.last()) {
+                (None, _) => job.anchor,
+                (Some(Cause::Schedule), Some(fire)) => fire.at,
+                (Some(_), _) => before(now, job.offset),
             };
-            plan.next = job.trigger.next(plan.anchor, plan.anchor);
+            plan.next = job.trigger.next(plan.anchor, before(now, job.offset).max(plan.anchor));
         }
         // A one-shot has no next fire time: it is tried when the backoff ends.
         (Trigger::OneShot(_), Some(until), None)
@@ -166,6 +167,8 @@ fn come(job: &DueJob<'_>, now: Timestamp) -> Come {
     let mut later = match job.trigger {
         // Whatever it says: it may name its time more exactly than the database.
         Trigger::OneShot(_) => Box::new(iter::empty()),
+        // What it counts from may have changed since these were noted.
+        Trigger::Interval(_) => job.trigger.after(job.next.at, job.next.at),
         trigger => trigger.after(job.anchor, job.next.at),
     };
     while come.looked_at < BATCH

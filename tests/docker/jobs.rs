@@ -375,3 +375,21 @@ async fn memory_that_runs_out_is_told_apart_from_other_ends() {
     );
     hive.running("a").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_ended_with_its_agent_is_nobodys_failure() {
+    let hive = hive_with(&[("long.sh", "#!/bin/bash\nsleep 600\n")], "").await;
+    let job = hive.make_job(json!({ "name": "l", "tool": "long" })).await;
+    for verb in ["restart", "stop"] {
+        let run = hive.run(job).await;
+        hive.run_until(run, "running", |r| r["status"] == "running").await;
+        assert_eq!(hive.send("POST", &format!("/v1/agents/a/{verb}"), None).await.0, 202);
+        let over = hive.over(run).await;
+        assert_eq!(over["status"], "lost", "{over:#}");
+        if verb == "restart" {
+            hive.running("a").await;
+        }
+    }
+    let view = hive.get(&format!("/v1/jobs/{job}")).await;
+    assert_eq!((&view["consecutive_failures"], &view["backoff_until"]), (&json!(0), &Value::Null));
+}

@@ -95,6 +95,11 @@ impl Hive {
             .write(move |tx| {
                 let job = own(tx, caller.as_ref(), id)?;
                 scene.must_be_able(tx, &job)?;
+                if caller.is_some() && job.disabled_reason == Some(plan::paused_by(None)) {
+                    return Err(AppError::Conflict(format!(
+                        "job {id} was paused by the operator, who alone resumes it"
+                    )));
+                }
                 let mut resumed = job.clone();
                 plan::resume(&mut resumed, scene.now).map_err(unable)?;
                 if resumed != job {

@@ -30,7 +30,7 @@ const GAP: Duration = Duration::from_secs(90);
 /// After a database error.
 const RETRY: Duration = Duration::from_secs(1);
 /// Events that are looked at in one go.
-const EVENTS: usize = 500;
+const EVENTS: usize = 100;
 /// Where the last event that was looked at is kept.
 const CURSOR: &str = "event_cursor";
 

@@ -18,6 +18,7 @@ use crate::{
         state::RunStatus,
     },
     scheduler::job::Tier,
+    supervisor::{agent::Agent, state::Status},
     wire::Exit,
 };
 
@@ -115,6 +116,7 @@ async fn asked_to_end(hive: &Hive, id: i64) -> bool {
 /// Records the end until that succeeds: the init keeps it meanwhile.
 async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String>) {
     kill_point!("run.ended");
+    let end = unless_stopped(hive, run, end);
     if matches!(end, End::NeverStarted | End::Refused(_)) {
         forget_output(hive, run);
     }
@@ -159,6 +161,16 @@ async fn until_written(
             () = hive.stopping.cancelled() => return,
         }
     }
+}
+
+/// A stop of the agent ends its runs as well: that is nobody's failure.
+fn unless_stopped(hive: &Hive, run: &RunRow, end: End) -> End {
+    let End::Exit(exit) = &end else { return end };
+    let stopping = |agent: &Arc<Agent>| agent.state().status == Some(Status::Stopping);
+    if exit.code != 0 && !exit.timed_out && hive.find_agent(&run.agent).as_ref().is_ok_and(stopping) {
+        return End::Lost("its agent was stopped under it".to_owned());
+    }
+    end
 }
 
 /// Status, result and kept output of a run that came to this end.

@@ -291,9 +291,6 @@ impl Follower {
         }
         if let Some(files) = &self.files {
             let next = self.printer.drain(files, self.at, &mut text);
-            if next == self.at && !last {
-                self.printer.pause(&mut text);
-            }
             self.at = next;
         }
         if last {

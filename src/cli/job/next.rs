@@ -12,7 +12,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   skep job next morning-post
   skep job next --schedule '0 9 * * MON-FRI' --timezone Europe/Berlin --count 10
-  skep job next --schedule '30 2 * * *' --after 2026-03-28
+  skep job next --schedule '30 2 * * *' --after 2027-03-28T00:00:00
 A schedule that is no job yet is computed here: no supervisor needs to run.";
 
 /// `skep job next`.

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::{
     super::{
         error::DbError,
-        events::Raised,
-        jobs::{self, FIRED, JobRow, PASSED},
+        events::{self, Raised},
+        jobs::{self, FIRED, JobRow, Origin, PASSED},
         parse_time,
         runs::{self, RunRow},
         time,
@@ -296,6 +296,8 @@ fn wants(job: &JobRow, event: &Raised) -> bool {
         Some(beginning) => event.name.starts_with(beginning),
         None => *name == event.name,
     });
+    // What an agent made hears what the operator raises, not what goes on in the hive: others' runs are not its own.
+    let named = named && (job.origin != Origin::Agent || !events::is_own(&event.name));
     // What was raised before the job was made, changed or enabled is its past; ids tell, the clock may go back.
     named && event.job != Some(job.id) && event.depth < MAX_DEPTH && event.id > job.heard_until
 }

@@ -159,12 +159,14 @@ fn count_from_start(tx: &Transaction<'_>, world: &World<'_>, id: i64) -> Result<
     let offset = jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter);
     let start = before(world.now, offset);
     let on_time = start.as_millisecond() - job.anchor.as_millisecond() < ON_TIME_MS;
-    // Fire times that have come and are not decided are decided first.
-    let undecided = job.next.as_ref().is_some_and(|next| put_off(next.at, offset) <= world.now);
-    if on_time || undecided || !job.enabled {
+    if on_time || !job.enabled {
         return Ok(());
     }
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?.execute(params![id, time(start)])?;
+    // Fire times that have come are decided first.
+    if job.next.as_ref().is_some_and(|next| put_off(next.at, offset) <= world.now) {
+        return Ok(());
+    }
     let next = trigger.next(start, start);
     jobs::set_next(tx, id, &job.agent, &job.name, &job.spec, next.as_ref())
 }

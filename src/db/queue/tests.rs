@@ -31,6 +31,7 @@ impl Desk {
         let conn = Connection::open(dir.path().join("skep.db")).unwrap();
         conn.pragma_update(None, "foreign_keys", true).unwrap();
         conn.pragma_update(None, "synchronous", "off").unwrap();
+        conn.set_prepared_statement_cache_capacity(crate::db::STATEMENTS);
         // The files may go: the connection keeps them.
         let ready = Readiness { alive_since: Some(at("00:00:00")), container: Some("c".into()) };
         Self { conn, agents: BTreeMap::from([("a".parse().unwrap(), ready)]), limits: Runs::default() }
@@ -328,3 +329,4 @@ fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
     let crowded: u32 = statuses.iter().filter(|s| s.0 == RunStatus::Skipped).map(|s| s.1).sum();
     assert!(crowded > 1_000, "what had no room is recorded: {crowded}");
 }
+mod year;

@@ -245,7 +245,8 @@ impl StateMachineTest for Hive {
 
 prop_state_machine! {
     #![proptest_config(ProptestConfig {
-        cases: 64,
+        // `PROPTEST_CASES` makes them more.
+        cases: ProptestConfig::default().cases / 4,
         failure_persistence: None,
         max_shrink_iters: 4_000,
         ..ProptestConfig::default()

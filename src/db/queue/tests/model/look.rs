@@ -24,17 +24,29 @@ impl Model {
             }
         }
         self.heard = self.events.len();
+        loop {
+            let due = self.due();
+            for id in &due {
+                self.decide(*id);
+            }
+            self.lease(false);
+            self.lease(true);
+            // A one-shot that comes within a backoff that is over by now comes again at once.
+            if due.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The jobs whose time has come, the latest first.
+    fn due(&self) -> Vec<i64> {
         let come = |(id, job): (&i64, &Job)| {
             let due = put_off(job.next?, job.offset);
             (due <= self.now && self.alive(job.agent).is_some()).then_some((due, *id))
         };
         let mut due: Vec<_> = self.jobs.iter().filter_map(come).collect();
         due.sort_by_key(|(due, id)| (std::cmp::Reverse(*due), *id));
-        for (_, id) in due {
-            self.decide(id);
-        }
-        self.lease(false);
-        self.lease(true);
+        due.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Runs that run or are between two attempts, and runs that wait for their first start.
