@@ -319,7 +319,7 @@ fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
     let mut now = at("10:00:00");
     let mut ticks = 0;
     while now < at("12:00:00") || ticks < 5 {
-        now = now + 10.minutes();
+        now += 10.minutes();
         desk.tick(now);
         ticks += 1;
     }
