@@ -36,14 +36,13 @@ pub(super) fn firing(world: &World<'_>) -> String {
 
 /// Claims what is due; answers whether more is.
 pub(super) fn due(tx: &Transaction<'_>, world: &World<'_>, tick: &mut Tick) -> Result<bool, DbError> {
-    let mut query = tx.prepare_cached(
+    // A limit that is bound would have SQLite plan the query anew each time.
+    let mut query = tx.prepare_cached(&format!(
         "SELECT id FROM job INDEXED BY job_due WHERE next_due_at <= ?1 AND agent IN (SELECT value FROM json_each(?2)) \
-         ORDER BY next_due_at DESC, id LIMIT ?3",
-    )?;
-    let limit = i64::try_from(JOBS).unwrap_or(i64::MAX);
-    let ids: Vec<i64> = query
-        .query_map(params![time(world.now), firing(world), limit], |r| r.get(0))?
-        .collect::<Result<_, _>>()?;
+         ORDER BY next_due_at DESC, id LIMIT {JOBS}",
+    ))?;
+    let ids: Vec<i64> =
+        query.query_map(params![time(world.now), firing(world)], |r| r.get(0))?.collect::<Result<_, _>>()?;
     let mut decided = 0;
     let full = ids.len() == JOBS;
     for id in ids {
