@@ -183,7 +183,7 @@ pub struct RunView {
     pub attempt: u32,
     /// Where it stands.
     pub status: RunStatus,
-    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`), or what a queued run waits for.
+    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`), or what a queued run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Fire times that this skipped run stands for, when more than one.

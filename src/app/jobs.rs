@@ -52,7 +52,7 @@ impl From<ManualError> for AppError {
     fn from(error: ManualError) -> Self {
         match error {
             ManualError::NoJob(_) => Self::NotFound(error.to_string()),
-            ManualError::Overlap { .. } => Self::Conflict(error.to_string()),
+            ManualError::Overlap { .. } | ManualError::Crowded(_) => Self::Conflict(error.to_string()),
             ManualError::Db(e) => e.into(),
         }
     }

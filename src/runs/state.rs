@@ -100,6 +100,8 @@ pub enum SkipReason {
     Overlap,
     /// The job waits after failures.
     Backoff,
+    /// Its agent had as many runs waiting as one may have.
+    Crowded,
 }
 
 impl SkipReason {
@@ -111,6 +113,7 @@ impl SkipReason {
             Self::Expired => "expired",
             Self::Overlap => "overlap",
             Self::Backoff => "backoff",
+            Self::Crowded => "crowded",
         }
     }
 }

@@ -16,6 +16,7 @@ use super::{
     MAX_DEPTH, Tick, World, announce, waiting,
 };
 use crate::{
+    ids::AgentId,
     runs::state::{Cause, SkipReason},
     scheduler::{
         due::{self, Admission, Decided, DueJob, Plan, Skip},
@@ -25,8 +26,10 @@ use crate::{
 
 /// Jobs that are looked at in one tick, the most recently due first.
 const JOBS: usize = 2_000;
-/// Fire times that are decided in one tick.
-const FIRES: usize = 20_000;
+/// Fire times that are decided in one tick: others wait for milliseconds only.
+const FIRES: usize = 5_000;
+/// Runs of one agent that may wait: one that floods its queue must not slow the others down.
+pub(super) const MAX_WAITING: usize = 5_000;
 
 /// The agents whose jobs fire, as JSON for a query.
 pub(super) fn firing(world: &World<'_>) -> String {
@@ -119,18 +122,33 @@ fn apply(
     for skip in &plan.skips {
         record_skip(tx, world.now, job, skip, Cause::Schedule, None, 0)?;
     }
-    for claim in &plan.claims {
+    let (claims, crowded) = plan.claims.split_at(room(tx, job)?.min(plan.claims.len()));
+    for claim in claims {
         let shifted = claim.shifted_from.map(|t| t.to_string());
         let new = New { cause: claim.cause, at: claim.at, shifted, event: None, depth: 0 };
         insert(tx, world.now, job, &new)?;
     }
+    if let (Some(first), Some(last)) = (crowded.first(), crowded.last()) {
+        let skip = Skip { from: first.at, until: last.at, count: crowded.len(), reason: SkipReason::Crowded };
+        record_skip(tx, world.now, job, &skip, Cause::Schedule, None, 0)?;
+    }
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
         .execute(params![job.id, time(plan.anchor)])?;
     if plan.next.is_none() && matches!(job.spec.trigger, TriggerSpec::OneShot { .. }) {
-        let reason = if plan.claims.is_empty() { PASSED } else { FIRED };
+        let reason = if claims.is_empty() { PASSED } else { FIRED };
         return disable(tx, world.now, job, reason);
     }
     jobs::set_next(tx, job.id, &job.agent, &job.name, &job.spec, plan.next.as_ref())
+}
+
+/// How many more runs of a job's agent may wait.
+fn room(conn: &Connection, job: &JobRow) -> Result<usize, DbError> {
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_agent_status \
+         WHERE agent = ?1 AND status = 'queued' LIMIT {MAX_WAITING})"
+    );
+    let waiting: u32 = conn.prepare_cached(&sql)?.query_row([job.agent.as_str()], |r| r.get(0))?;
+    Ok(MAX_WAITING.saturating_sub(waiting as usize))
 }
 
 /// Disables a job for a reason of our own.
@@ -305,13 +323,17 @@ fn trigger(
             event.depth,
         );
     }
-    match due::overlap(job.spec.overlap, active) {
-        Admission::Refused => {
-            let skip = skip(SkipReason::Overlap);
-            return record_skip(tx, world.now, job, &skip, cause, Some(event.id), event.depth);
+    let refused = match due::overlap(job.spec.overlap, active) {
+        Admission::Refused => Some(SkipReason::Overlap),
+        _ if room(tx, job)? == 0 => Some(SkipReason::Crowded),
+        Admission::AfterEnding => {
+            replace(tx, world.now, job.id, tick)?;
+            None
         }
-        Admission::AfterEnding => replace(tx, world.now, job.id, tick)?,
-        Admission::Admitted => {}
+        Admission::Admitted => None,
+    };
+    if let Some(reason) = refused {
+        return record_skip(tx, world.now, job, &skip(reason), cause, Some(event.id), event.depth);
     }
     let new = New { cause, at: event.at, shifted: None, event: Some(event.id), depth: event.depth };
     insert(tx, world.now, job, &new).map(|_| ())
@@ -333,6 +355,9 @@ pub enum ManualError {
         /// `skip` or `queue`.
         policy: String,
     },
+    /// Its agent has as many runs waiting as one may have.
+    #[error("{MAX_WAITING} runs of agent {0} wait already; cancel some, or wait until they are through")]
+    Crowded(AgentId),
     /// The database fails.
     #[error(transparent)]
     Db(#[from] DbError),
@@ -350,6 +375,9 @@ pub fn claim_manual(
 ) -> Result<RunRow, ManualError> {
     let job = jobs::get(tx, id)?.ok_or(ManualError::NoJob(id))?;
     let active = waiting::active(tx, now, id)?;
+    if room(tx, &job)? == 0 {
+        return Err(ManualError::Crowded(job.agent));
+    }
     match due::overlap(job.spec.overlap, active) {
         Admission::Refused => {
             let run: Option<i64> = tx

@@ -302,7 +302,32 @@ fn a_thousand_jobs_due_in_the_same_second_are_claimed_in_one_go() {
     assert_eq!(tick.next, Some(at("10:02:00")));
 }
 
+#[test]
+fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
+    let mut desk = Desk::new();
+    desk.agents.insert("b".parse().unwrap(), desk.agents.values().next().unwrap().clone());
+    let every_second = TriggerSpec::Cron { schedule: "* * * * * *".into(), timezone: "UTC".into() };
+    let flood = JobSpec { overlap: Overlap::Allow, missed: Missed::All, ..JobSpec::new(every_second) };
+    for n in 0..3 {
+        desk.job(&format!("flood {n}"), flood.clone(), "10:00:00");
+    }
+    // An hour and more passes in which nothing ends.
+    let mut now = at("10:00:00");
+    let mut ticks = 0;
+    while now < at("12:00:00") || ticks < 5 {
+        now += 10.minutes();
+        desk.tick(now);
+        ticks += 1;
+    }
+    let statuses = desk.statuses();
+    let waiting = statuses.iter().filter(|s| s.0 == RunStatus::Queued).count();
+    assert!(waiting <= 5_000, "{waiting} wait");
+    let crowded: u32 = statuses.iter().filter(|s| s.0 == RunStatus::Skipped).map(|s| s.1).sum();
+    assert!(crowded > 1_000, "what had no room is recorded: {crowded}");
+}
+
 mod clock;
+mod kills;
 mod model;
 mod policies;
 mod year;
