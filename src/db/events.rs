@@ -79,9 +79,11 @@ pub struct Raised {
 /// # Errors
 /// The database fails.
 pub fn raised(conn: &Connection, after: i64, limit: usize) -> Result<Vec<Raised>, DbError> {
-    let mut query = conn
-        .prepare_cached("SELECT id, at, name, job_id, depth FROM event WHERE id > ?1 ORDER BY id LIMIT ?2")?;
-    let mut rows = query.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    // A limit that is bound would have SQLite plan the query anew each time.
+    let mut query = conn.prepare_cached(&format!(
+        "SELECT id, at, name, job_id, depth FROM event WHERE id > ?1 ORDER BY id LIMIT {limit}"
+    ))?;
+    let mut rows = query.query([after])?;
     let mut events = Vec::new();
     while let Some(r) = rows.next()? {
         let at = parse_time("event.at", &r.get::<_, String>(1)?)?;

@@ -39,14 +39,13 @@ pub(super) fn firing(world: &World<'_>) -> String {
 
 /// Claims what is due; answers whether more is.
 pub(super) fn due(tx: &Transaction<'_>, world: &World<'_>, tick: &mut Tick) -> Result<bool, DbError> {
-    let mut query = tx.prepare_cached(
+    // A limit that is bound would have SQLite plan the query anew each time.
+    let mut query = tx.prepare_cached(&format!(
         "SELECT id FROM job INDEXED BY job_due WHERE next_due_at <= ?1 AND agent IN (SELECT value FROM json_each(?2)) \
-         ORDER BY next_due_at DESC, id LIMIT ?3",
-    )?;
-    let limit = i64::try_from(JOBS).unwrap_or(i64::MAX);
-    let ids: Vec<i64> = query
-        .query_map(params![time(world.now), firing(world), limit], |r| r.get(0))?
-        .collect::<Result<_, _>>()?;
+         ORDER BY next_due_at DESC, id LIMIT {JOBS}",
+    ))?;
+    let ids: Vec<i64> =
+        query.query_map(params![time(world.now), firing(world)], |r| r.get(0))?.collect::<Result<_, _>>()?;
     let mut decided = 0;
     let full = ids.len() == JOBS;
     for id in ids {
@@ -136,7 +135,7 @@ fn apply(
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
         .execute(params![job.id, time(plan.anchor)])?;
     if plan.next.is_none() && matches!(job.spec.trigger, TriggerSpec::OneShot { .. }) {
-        let reason = if plan.claims.is_empty() { PASSED } else { FIRED };
+        let reason = if claims.is_empty() { PASSED } else { FIRED };
         return disable(tx, world.now, job, reason);
     }
     jobs::set_next(tx, job.id, &job.agent, &job.name, &job.spec, plan.next.as_ref())
@@ -144,11 +143,11 @@ fn apply(
 
 /// How many more runs of a job's agent may wait.
 fn room(conn: &Connection, job: &JobRow) -> Result<usize, DbError> {
-    let sql = "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_agent_status \
-               WHERE agent = ?1 AND status = 'queued' LIMIT ?2)";
-    let most = i64::try_from(MAX_WAITING).unwrap_or(i64::MAX);
-    let waiting: u32 =
-        conn.prepare_cached(sql)?.query_row(params![job.agent.as_str(), most], |r| r.get(0))?;
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_agent_status \
+         WHERE agent = ?1 AND status = 'queued' LIMIT {MAX_WAITING})"
+    );
+    let waiting: u32 = conn.prepare_cached(&sql)?.query_row([job.agent.as_str()], |r| r.get(0))?;
     Ok(MAX_WAITING.saturating_sub(waiting as usize))
 }
 

@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// Rows that are looked at in one query, beyond the free slots.
-const PAGE: usize = 16;
+/// Rows that are looked at in one query.
+const PAGE: usize = 32;
 /// A start that is late by less is on time.
 const ON_TIME_MS: i64 = 1_000;
 
@@ -89,24 +89,17 @@ fn pass(
     if agents.is_empty() {
         return Ok(false);
     }
-    let page = PAGE + usize::try_from(world.limits.max_running.saturating_sub(slots.total)).unwrap_or(0);
     // A job whose runs do not overlap lets one run at a time; one that waits for its next attempt is not over.
-    let found = runs::rows(
-        tx,
+    let those = format!(
         "AS r INDEXED BY run_queued WHERE status = 'queued' AND due_at <= ?1 AND (cause = 'catch_up') = ?2 \
          AND agent IN (SELECT value FROM json_each(?3)) AND (overlap = 'allow' OR \
            NOT EXISTS (SELECT 1 FROM run AS o WHERE o.job_id = r.job_id AND o.status = 'running') AND \
-           NOT EXISTS (SELECT 1 FROM run AS o INDEXED BY run_retry WHERE o.job_id = r.job_id AND o.status = 'queued' AND o.attempt > 1 \
-                       AND (r.attempt = 1 OR o.id < r.id))) \
-         ORDER BY due_at, id LIMIT ?4",
-        params![
-            time(world.now),
-            catch_up,
-            json!(agents).to_string(),
-            i64::try_from(page).unwrap_or(i64::MAX)
-        ],
-    )?;
-    let full = found.len() == page;
+           NOT EXISTS (SELECT 1 FROM run AS o INDEXED BY run_retry WHERE o.job_id = r.job_id \
+                       AND o.status = 'queued' AND o.attempt > 1 AND (r.attempt = 1 OR o.id < r.id))) \
+         ORDER BY due_at, id LIMIT {PAGE}"
+    );
+    let found = runs::rows(tx, &those, params![time(world.now), catch_up, json!(agents).to_string()])?;
+    let full = found.len() == PAGE;
     let mut taken = false;
     let mut busy: Vec<i64> = Vec::new();
     for run in found {

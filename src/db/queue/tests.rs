@@ -302,10 +302,6 @@ fn a_thousand_jobs_due_in_the_same_second_are_claimed_in_one_go() {
     assert_eq!(tick.next, Some(at("10:02:00")));
 }
 
-mod clock;
-mod model;
-mod policies;
-
 #[test]
 fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
     let mut desk = Desk::new();
@@ -329,4 +325,9 @@ fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
     let crowded: u32 = statuses.iter().filter(|s| s.0 == RunStatus::Skipped).map(|s| s.1).sum();
     assert!(crowded > 1_000, "what had no room is recorded: {crowded}");
 }
+
+mod clock;
+mod kills;
+mod model;
+mod policies;
 mod year;
