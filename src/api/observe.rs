@@ -76,9 +76,9 @@ fn dress(headers: &mut HeaderMap) {
 
 /// Refuses what an HTML form can send: writes take JSON, and the soul text by PUT.
 pub async fn refuse_forms(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let soul = path.is_some_and(|p| p.as_str().ends_with("/soul")) && request.method() == Method::PUT;
-    if !reads && !soul && media_type(request.headers()).is_some() && !is_json(request.headers()) {
+    let writes = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+    let soul = path.is_some_and(|p| p.as_str().ends_with("/soul"));
+    if writes && !soul && media_type(request.headers()).is_some() && !is_json(request.headers()) {
         return not_json().into_response();
     }
     next.run(request).await

@@ -195,7 +195,7 @@ pub struct RunView {
     /// Exit code, when it is known.
     pub exit_code: Option<i32>,
     /// What it answered: JSON, or its text.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
@@ -232,7 +232,7 @@ pub struct ToolCall {
     /// Exit code, 128 + signal when a signal killed it; null when it is not known.
     pub exit_code: Option<i32>,
     /// Its standard output, secrets masked: as JSON where it is JSON, else as text; at most 1 MiB.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
