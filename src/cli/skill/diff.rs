@@ -1,11 +1,14 @@
 //! `skep skill diff`: what one version changes against another.
 
+use owo_colors::{OwoColorize, Style};
 use semver::Version;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::{
     failure::{Failure, Outcome},
     hive::Context,
+    ui::{lines_of, plain},
 };
 use crate::{app::types::SkillView, ids::SkillId};
 
@@ -36,8 +39,66 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     let (from, to) = choose(&skill, args)?;
     let query = [("from", from.as_str()), ("to", to.as_str())];
     let diff: Value = client.get(&format!("/v1/skills/{}/diff", args.id), &query).await?;
-    context.ui.json(&diff)?;
+    if args.json {
+        context.ui.json(&diff)?;
+        return Ok(0);
+    }
+    let diff: Diff = serde_json::from_value(diff)?;
+    context.ui.line(render(&format!("{} {from} → {to}", args.id), &diff, context.ui.color()))?;
     Ok(0)
+}
+
+/// The difference as the API tells it.
+#[derive(Debug, Deserialize)]
+struct Diff {
+    #[serde(default)]
+    files: Vec<FileChange>,
+    #[serde(default)]
+    capabilities: Vec<Capability>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FileChange {
+    path: String,
+    change: String,
+    text: Option<String>,
+    note: Option<String>,
+}
+
+/// Something that one version asks for and the other does not.
+#[derive(Debug, Deserialize)]
+struct Capability {
+    kind: String,
+    change: String,
+    value: String,
+}
+
+/// First what matters most to whoever approves: what is asked for. Then the files.
+fn render(title: &str, diff: &Diff, color: bool) -> String {
+    let paint = |text: String, style: Style| if color { text.style(style).to_string() } else { text };
+    let by_sign = |line: &str| match line.as_bytes().first() {
+        Some(b'+') => paint(line.to_owned(), Style::new().green()),
+        Some(b'-') => paint(line.to_owned(), Style::new().red()),
+        Some(b'@') => paint(line.to_owned(), Style::new().cyan()),
+        _ => line.to_owned(),
+    };
+    let mut out = vec![paint(title.to_owned(), Style::new().bold())];
+    if diff.files.is_empty() && diff.capabilities.is_empty() {
+        out.push("no difference".into());
+    }
+    for capability in &diff.capabilities {
+        let sign = if capability.change == "removed" { '-' } else { '+' };
+        let kind = plain(&capability.kind).replace('_', " ");
+        out.push(by_sign(&format!("{sign} asks for {kind}: {}", plain(&capability.value))));
+    }
+    for file in &diff.files {
+        out.push(String::new());
+        let head = format!("{} ({})", plain(&file.path), plain(&file.change));
+        out.push(paint(head, Style::new().bold()));
+        out.extend(file.text.iter().flat_map(|text| text.lines()).map(|line| by_sign(&lines_of(line))));
+        out.extend(file.note.iter().map(|note| plain(note)));
+    }
+    out.join("\n")
 }
 
 /// The two versions that are meant.
@@ -59,5 +120,34 @@ fn choose(skill: &SkillView, args: &Args) -> Result<(String, String), Failure> {
             args.id
         ))
         .help(format!("`skep skill show {}@{to}` lists its files", args.id))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_comes_before_the_files_and_nothing_drives_the_terminal() {
+        let diff: Diff = serde_json::from_str(
+            r#"{"files": [
+                {"path": "SKILL.md", "change": "changed", "text": "@@ -1 +1 @@\n-old\n+new \u001b[31m\n"},
+                {"path": "logo.png", "change": "added", "note": "binary"}],
+              "capabilities": [{"kind": "secret", "change": "added", "value": "API_KEY"}],
+              "truncated": false}"#,
+        )
+        .unwrap();
+        insta::assert_snapshot!(render("notes 1.0.0 → 1.1.0", &diff, false), @r"
+        notes 1.0.0 → 1.1.0
+        + asks for secret: API_KEY
+
+        SKILL.md (changed)
+        @@ -1 +1 @@
+        -old
+        +new �[31m
+
+        logo.png (added)
+        binary
+        ");
     }
 }

@@ -31,7 +31,7 @@ Examples:
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  skep skill list --all                 what is pending
+  skep skill list                       what is pending
   skep skill diff weather               what the newest version changes
   skep skill approve weather@1.0.1";
 
