@@ -132,7 +132,9 @@ fn show(context: &Context, args: &Args, report: &Report) -> Outcome {
         ui.json(&report.json(args.dry_run))?;
         return Ok(if failed { FAILED } else { 0 });
     }
-    for warning in report.notes.iter().chain(report.lines.iter().flat_map(|l| &l.warnings)) {
+    // What is refused is told by its errors.
+    let taken = report.lines.iter().filter(|l| l.outcome != Came::Failed);
+    for warning in report.notes.iter().chain(taken.flat_map(|l| &l.warnings)) {
         ui.warn(warning);
     }
     if report.lines.iter().any(|line| line.id.is_some()) {

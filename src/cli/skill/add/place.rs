@@ -198,7 +198,7 @@ impl<'a> Importer<'a> {
             let what = version.map_or_else(String::new, |v| format!(" as version {v}"));
             line.refuse(
                 format!("{} is there{what} with other content", shown(other)),
-                "--force replaces it; versions that were registered stay in the registry",
+                "add --force to replace it; versions that were registered stay in the registry",
             );
             return Ok(line);
         }

@@ -167,7 +167,8 @@ impl Report {
             1 => "1 skill".to_owned(),
             n => format!("{n} skills"),
         };
-        let warned = self.lines.iter().filter(|line| !line.warnings.is_empty()).count();
+        let odd = |line: &&Line| line.outcome != Outcome::Failed && !line.warnings.is_empty();
+        let warned = self.lines.iter().filter(odd).count();
         let warned = if warned > 0 { format!("; {warned} with warnings") } else { String::new() };
         let dry = if dry_run { " (nothing was written)" } else { "" };
         format!("{skills}: {}{warned}{dry}", parts.join(", "))

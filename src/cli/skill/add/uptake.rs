@@ -27,8 +27,10 @@ const FEW: usize = 16;
 /// How it went.
 #[derive(Debug)]
 pub(super) enum Uptake {
+    /// There is nothing to register.
+    Nothing,
     /// No supervisor runs.
-    None,
+    NoSupervisor,
     /// It has them all.
     Done,
     /// It does not have these yet; and what it says of them.
@@ -39,8 +41,8 @@ impl Uptake {
     /// What is to be told about it.
     pub(super) fn note(&self) -> Option<String> {
         match self {
-            Self::None => Some("no supervisor runs: the next `skep up` registers them".into()),
-            Self::Done => None,
+            Self::NoSupervisor => Some("no supervisor runs: the next `skep up` registers them".into()),
+            Self::Nothing | Self::Done => None,
             Self::Missing(ids, said) if said.is_empty() => Some(format!(
                 "the supervisor has not registered {} yet; `skep ps` tells what is wrong",
                 ids.join(", ")
@@ -55,8 +57,11 @@ impl Uptake {
 /// Waits, and fills in what the registry knows of each line.
 pub(super) async fn wait(context: &Context, hive: &HivePaths, lines: &mut [Line]) -> Result<Uptake, Failure> {
     let taken = |line: &Line| line.outcome != Outcome::Failed;
-    if !lines.iter().any(taken) || hive::supervisor(hive)?.is_none() {
-        return Ok(Uptake::None);
+    if !lines.iter().any(taken) {
+        return Ok(Uptake::Nothing);
+    }
+    if hive::supervisor(hive)?.is_none() {
+        return Ok(Uptake::NoSupervisor);
     }
     let bar = context.ui.spinner();
     let (mut since, mut before) = (Instant::now(), usize::MAX);
