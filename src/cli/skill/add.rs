@@ -96,10 +96,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
         take_all(&fetched, &mut importer, &mut report, &mut told)?;
     }
     importer.finish()?;
-    bar.finish_and_clear();
     if !args.dry_run {
-        report.supervisor = Some(uptake::wait(context, &hive, &mut report.lines).await?);
+        let mut told = |line: &str| bar.set_message(line.to_owned());
+        report.supervisor = Some(uptake::register(context, &hive, &mut report.lines, &mut told).await?);
     }
+    bar.finish_and_clear();
     show(context, args, &report)
 }
 

@@ -2,15 +2,17 @@
 
 use owo_colors::{OwoColorize, Style};
 use semver::Version;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::super::{
     failure::{Failure, Outcome},
     hive::Context,
     ui::{lines_of, plain},
 };
-use crate::{app::types::SkillView, ids::SkillId};
+use crate::{
+    app::types::SkillView,
+    ids::SkillId,
+    skill::diff::{Change, Diff},
+};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -38,39 +40,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     let skill: SkillView = client.get(&format!("/v1/skills/{}", args.id), &[]).await?;
     let (from, to) = choose(&skill, args)?;
     let query = [("from", from.as_str()), ("to", to.as_str())];
-    let diff: Value = client.get(&format!("/v1/skills/{}/diff", args.id), &query).await?;
+    let diff: Diff = client.get(&format!("/v1/skills/{}/diff", args.id), &query).await?;
     if args.json {
         context.ui.json(&diff)?;
         return Ok(0);
     }
-    let diff: Diff = serde_json::from_value(diff)?;
     context.ui.line(render(&format!("{} {from} → {to}", args.id), &diff, context.ui.color()))?;
     Ok(0)
-}
-
-/// The difference as the API tells it.
-#[derive(Debug, Deserialize)]
-struct Diff {
-    #[serde(default)]
-    files: Vec<FileChange>,
-    #[serde(default)]
-    capabilities: Vec<Capability>,
-}
-
-#[derive(Debug, Deserialize)]
-struct FileChange {
-    path: String,
-    change: String,
-    text: Option<String>,
-    note: Option<String>,
-}
-
-/// Something that one version asks for and the other does not.
-#[derive(Debug, Deserialize)]
-struct Capability {
-    kind: String,
-    change: String,
-    value: String,
 }
 
 /// First what matters most to whoever approves: what is asked for. Then the files.
@@ -87,13 +63,18 @@ fn render(title: &str, diff: &Diff, color: bool) -> String {
         out.push("no difference".into());
     }
     for capability in &diff.capabilities {
-        let sign = if capability.change == "removed" { '-' } else { '+' };
-        let kind = plain(&capability.kind).replace('_', " ");
+        let sign = if capability.change == Change::Removed { '-' } else { '+' };
+        let kind = capability.kind.as_str().replace('_', " ");
         out.push(by_sign(&format!("{sign} asks for {kind}: {}", plain(&capability.value))));
     }
     for file in &diff.files {
         out.push(String::new());
-        let head = format!("{} ({})", plain(&file.path), plain(&file.change));
+        let change = match file.change {
+            Change::Added => "added",
+            Change::Removed => "removed",
+            Change::Changed => "changed",
+        };
+        let head = format!("{} ({change})", plain(&file.path));
         out.push(paint(head, Style::new().bold()));
         out.extend(file.text.iter().flat_map(|text| text.lines()).map(|line| by_sign(&lines_of(line))));
         out.extend(file.note.iter().map(|note| plain(note)));

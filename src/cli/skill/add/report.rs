@@ -1,12 +1,15 @@
 //! What came of each skill, for people and as JSON.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    super::{super::failure::Failure, super::ui::Ui, check::below},
+    super::{super::failure::Failure, super::hive::shown, super::ui::Ui, check::below},
     uptake::Uptake,
 };
 use crate::error::Fault;
@@ -48,6 +51,9 @@ pub(super) struct Line {
     pub(super) errors: Vec<String>,
     #[serde(skip)]
     pub(super) help: Vec<String>,
+    /// `folder` in full.
+    #[serde(skip)]
+    pub(super) at: Option<PathBuf>,
     #[serde(skip)]
     stated: String,
 }
@@ -65,6 +71,7 @@ impl Line {
             warnings: Vec::new(),
             errors: Vec::new(),
             help: Vec::new(),
+            at: None,
             stated: stated.to_owned(),
         }
     }
@@ -96,8 +103,18 @@ impl Line {
         self.help.push(help.to_owned());
     }
 
-    pub(super) fn came(&mut self, outcome: Outcome, folder: String) {
-        (self.outcome, self.folder) = (outcome, Some(folder));
+    pub(super) fn came(&mut self, outcome: Outcome, at: PathBuf) {
+        self.outcome = outcome;
+        self.folder = Some(shown(&at));
+        self.at = Some(at);
+    }
+
+    /// It stands in the hive's folder, and the supervisor does not want it.
+    pub(super) fn not_registered(&mut self, refused: Failure) {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        self.errors.push(format!("{folder} is there, but is not registered: {}", refused.message));
+        self.errors.extend(refused.details);
+        (self.outcome, self.registered) = (Outcome::Failed, Some(false));
     }
 }
 
