@@ -11,7 +11,7 @@ use crate::{
     app::{
         Result,
         hive::Hive,
-        job_types::{HaltView, RunView},
+        job_types::{HaltView, RunEventView, RunView},
         logs::{LogRequest, LogStream, Printer},
         types::AppError,
     },
@@ -54,6 +54,7 @@ pub fn view(run: &RunRow, zone: Option<&TimeZone>) -> RunView {
         job_name: run.job_name.clone(),
         tier: run.tier,
         trigger: run.cause,
+        event: run.event.zip(run.event_name.clone()).map(|(id, name)| RunEventView { id, name }),
         scheduled_at: time(run.scheduled_at),
         shifted_by_dst: run.shifted_from.clone(),
         started_at: run.started_at.map(time),

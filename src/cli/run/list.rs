@@ -139,6 +139,8 @@ pub(super) fn skipped(run: &RunView, clock: &Clock) -> String {
         Some("expired") => "expired: its time passed too long ago",
         Some("overlap") => "overlap: an earlier run was not over",
         Some("backoff") => "backoff: its job waits after failures",
+        Some("crowded") => "crowded: too many runs of its agent waited",
+        Some("depth") => "depth: so many events and runs led to it in a row that something triggers itself",
         Some(other) => other,
         None => "",
     };

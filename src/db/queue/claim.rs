@@ -120,17 +120,17 @@ fn apply(
         waiting::skip(tx, world.now, job.id, SkipReason::Missed)?;
     }
     for skip in &plan.skips {
-        record_skip(tx, world.now, job, skip, Cause::Schedule, None, 0)?;
+        record_skip(tx, world.now, job, skip, Cause::Schedule, None)?;
     }
     let (claims, crowded) = plan.claims.split_at(room(tx, job)?.min(plan.claims.len()));
     for claim in claims {
         let shifted = claim.shifted_from.map(|t| t.to_string());
-        let new = New { cause: claim.cause, at: claim.at, shifted, event: None, depth: 0 };
+        let new = New { cause: claim.cause, at: claim.at, shifted, event: None };
         insert(tx, world.now, job, &new)?;
     }
     if let (Some(first), Some(last)) = (crowded.first(), crowded.last()) {
         let skip = Skip { from: first.at, until: last.at, count: crowded.len(), reason: SkipReason::Crowded };
-        record_skip(tx, world.now, job, &skip, Cause::Schedule, None, 0)?;
+        record_skip(tx, world.now, job, &skip, Cause::Schedule, None)?;
     }
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
         .execute(params![job.id, time(plan.anchor)])?;
@@ -176,23 +176,23 @@ fn replace(tx: &Transaction<'_>, now: Timestamp, job: i64, tick: &mut Tick) -> R
 }
 
 /// A run to be.
-struct New {
+struct New<'e> {
     cause: Cause,
     at: Timestamp,
     shifted: Option<String>,
-    event: Option<i64>,
-    depth: u32,
+    event: Option<&'e Raised>,
 }
 
 /// Queues a run; none when this fire time or event was claimed before.
-fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New) -> Result<Option<i64>, DbError> {
+fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New<'_>) -> Result<Option<i64>, DbError> {
     let spec = serde_json::to_string(&job.spec).map_err(|_| DbError::bad_value("job", "spec", &job.name))?;
     let overlap = serde_json::to_value(job.spec.overlap).unwrap_or_default();
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, status, event_id, \
-             depth, spec, overlap, due_at, created_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?12) ON CONFLICT DO NOTHING",
+             depth, spec, overlap, due_at, created_at, event_name, event_data) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?12, ?13, \
+             (SELECT data FROM event WHERE id = ?8)) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             job.id,
@@ -202,11 +202,12 @@ fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New) -> Resu
             new.cause.as_str(),
             time(new.at),
             new.shifted,
-            new.event,
-            new.depth,
+            new.event.map(|event| event.id),
+            new.event.map_or(0, |event| event.depth),
             spec,
             overlap.as_str().unwrap_or("skip"),
             time(now),
+            new.event.map(|event| event.name.as_str()),
         ])?;
     Ok((inserted > 0).then(|| tx.last_insert_rowid()))
 }
@@ -217,15 +218,14 @@ fn record_skip(
     job: &JobRow,
     skip: &Skip,
     cause: Cause,
-    event: Option<i64>,
-    depth: u32,
+    event: Option<&Raised>,
 ) -> Result<(), DbError> {
     let many = (skip.count > 1).then_some((skip.count, time(skip.until)));
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, status, reason, skipped, \
-             skipped_until, event_id, depth, due_at, created_at, finished_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'skipped', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12) \
+             skipped_until, event_id, depth, due_at, created_at, finished_at, event_name) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'skipped', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13) \
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -238,9 +238,10 @@ fn record_skip(
             skip.reason.as_str(),
             many.as_ref().map(|(count, _)| i64::try_from(*count).unwrap_or(i64::MAX)),
             many.map(|(_, until)| until),
-            event,
-            depth,
+            event.map(|event| event.id),
+            event.map_or(0, |event| event.depth),
             time(now),
+            event.map(|event| event.name.as_str()),
         ])?;
     if inserted > 0
         && let Some(run) = runs::get(tx, tx.last_insert_rowid())?
@@ -298,7 +299,8 @@ fn wants(job: &JobRow, event: &Raised) -> bool {
     // What an agent made hears what the operator raises, not what goes on in the hive: others' runs are not its own.
     let named = named && (job.origin != Origin::Agent || !events::is_own(&event.name));
     // What was raised before the job was made, changed or enabled is its past; ids tell, the clock may go back.
-    named && event.job != Some(job.id) && event.depth < MAX_DEPTH && event.id > job.heard_until
+    // What goes too deep is told once: the news of that is deeper still, and heard by nobody.
+    named && event.job != Some(job.id) && event.depth <= MAX_DEPTH && event.id > job.heard_until
 }
 
 fn trigger(
@@ -311,20 +313,17 @@ fn trigger(
     if !world.agents.contains_key(&job.agent) {
         return Ok(());
     }
-    let active = waiting::active(tx, world.now, job.id)?;
-    let skip = |reason| Skip { from: event.at, until: event.at, count: 1, reason };
-    let cause = Cause::Event;
-    if job.backoff_until.is_some_and(|until| event.at < until) {
-        return record_skip(
-            tx,
-            world.now,
-            job,
-            &skip(SkipReason::Backoff),
-            cause,
-            Some(event.id),
-            event.depth,
-        );
+    let skip = |reason| {
+        let skip = Skip { from: event.at, until: event.at, count: 1, reason };
+        record_skip(tx, world.now, job, &skip, Cause::Event, Some(event))
+    };
+    if event.depth >= MAX_DEPTH {
+        return skip(SkipReason::Depth);
     }
+    if job.backoff_until.is_some_and(|until| event.at < until) {
+        return skip(SkipReason::Backoff);
+    }
+    let active = waiting::active(tx, world.now, job.id)?;
     let refused = match due::overlap(job.spec.overlap, active) {
         Admission::Refused => Some(SkipReason::Overlap),
         _ if room(tx, job)? == 0 => Some(SkipReason::Crowded),
@@ -335,9 +334,9 @@ fn trigger(
         Admission::Admitted => None,
     };
     if let Some(reason) = refused {
-        return record_skip(tx, world.now, job, &skip(reason), cause, Some(event.id), event.depth);
+        return skip(reason);
     }
-    let new = New { cause, at: event.at, shifted: None, event: Some(event.id), depth: event.depth };
+    let new = New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event) };
     insert(tx, world.now, job, &new).map(|_| ())
 }
 
@@ -395,7 +394,7 @@ pub fn claim_manual(
         Admission::AfterEnding => replace(tx, now, id, tick)?,
         Admission::Admitted => {}
     }
-    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None, depth: 0 };
+    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None };
     let run = insert(tx, now, &job, &new)?.map(|id| runs::get(tx, id)).transpose()?.flatten();
     run.ok_or_else(|| DbError::bad_value("run", "job_id", &id.to_string()).into())
 }

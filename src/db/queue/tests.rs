@@ -72,6 +72,11 @@ impl Desk {
     }
 
     fn finish(&mut self, run: i64, status: RunStatus, now: Timestamp) -> Finished {
+        self.finish_late(run, status, now, now)
+    }
+
+    /// Records at `now` what ended at `ended`.
+    fn finish_late(&mut self, run: i64, status: RunStatus, ended: Timestamp, now: Timestamp) -> Finished {
         let outcome = match status {
             RunStatus::Succeeded => {
                 Outcome { status, exit_code: Some(0), result: None, error: None, summary: None }
@@ -79,7 +84,8 @@ impl Desk {
             _ => Outcome::without_output(status, "no reason"),
         };
         let tx = self.conn.transaction().unwrap();
-        let done = finish(&tx, run, &outcome, None, now, &|_, _, _, _| Ok(false)).unwrap().unwrap();
+        let done =
+            finish(&tx, run, &outcome, None, Some(ended), now, &|_, _, _, _| Ok(false)).unwrap().unwrap();
         tx.commit().unwrap();
         done
     }
@@ -203,6 +209,29 @@ fn retries_come_before_the_failure_counts() {
 }
 
 #[test]
+fn an_end_that_is_recorded_late_counts_from_when_it_was() {
+    let mut desk = Desk::new();
+    let job = desk.job("j", JobSpec { retries: 1, ..minutely() }, "10:00:30");
+    let first = desk.tick(at("10:01:00")).leased.remove(0);
+    let done = desk.finish_late(first.id, RunStatus::Failed, at("10:01:05"), at("12:00:00"));
+    assert_eq!(done.run.finished_at, Some(at("10:01:05")));
+    let retry = super::super::runs::get(&desk.conn, done.retry.unwrap()).unwrap().unwrap();
+    assert_eq!((retry.due_at, retry.created_at), (at("12:00:00"), at("12:00:00")), "its pause is over");
+    let second = desk.tick(at("12:00:00")).leased.remove(0);
+    assert_eq!(second.id, retry.id);
+    desk.finish_late(second.id, RunStatus::Failed, at("12:00:30"), at("15:00:00"));
+    assert_eq!(desk.get(job).backoff_until, Some(at("12:01:30")), "the minute is over");
+    let third = desk.tick(at("15:00:00")).leased.remove(0);
+    for (told, believed) in [("09:00:00", "15:00:00"), ("23:00:00", "15:00:07")] {
+        let tx = desk.conn.unchecked_transaction().unwrap();
+        let outcome = Outcome::without_output(RunStatus::Lost, "no reason");
+        let done =
+            finish(&tx, third.id, &outcome, None, Some(at(told)), at("15:00:07"), &|_, _, _, _| Ok(false));
+        assert_eq!(done.unwrap().unwrap().run.finished_at, Some(at(believed)), "{told}: clocks may be set");
+    }
+}
+
+#[test]
 fn replace_starts_only_when_the_old_run_is_over() {
     let mut desk = Desk::new();
     desk.job("j", JobSpec { overlap: Overlap::Replace, ..minutely() }, "10:00:30");
@@ -263,6 +292,55 @@ fn an_event_starts_the_jobs_that_wait_for_it_once_and_never_its_own() {
     // report runs once; echo hears of its start and its end, but not of itself.
     assert_eq!(total, 3);
     assert_eq!(desk.get(echo).consecutive_failures, 0);
+}
+
+#[test]
+fn a_run_knows_its_event_as_long_as_it_is_not_over() {
+    let mut desk = Desk::new();
+    let spec = JobSpec { retries: 1, ..JobSpec::new(TriggerSpec::Event { event: vec!["report".into()] }) };
+    desk.job("j", spec, "10:00:00");
+    let tx = desk.conn.transaction().unwrap();
+    events::append(&tx, at("10:01:00"), "report", &json!({"n": 1})).unwrap();
+    tx.commit().unwrap();
+    let event = |run: &super::super::runs::RunRow| (run.event_name.clone(), run.event_data.clone());
+    let told = (Some("report".to_owned()), Some("{\"n\":1}".to_owned()));
+    let first = desk.tick(at("10:01:01")).leased.remove(0);
+    assert_eq!(event(&first), told);
+    let done = desk.finish(first.id, RunStatus::Failed, at("10:01:02"));
+    assert_eq!(event(&done.run), (told.0.clone(), None), "the name is history, the data are not kept");
+    let again = desk.tick(at("10:01:12")).leased.remove(0);
+    assert_eq!((again.attempt, event(&again)), (2, told), "another attempt is told the same");
+}
+
+#[test]
+fn events_that_lead_to_each_other_end_with_a_skip_that_says_so() {
+    let mut desk = Desk::new();
+    for (name, hears) in [("ping", "run:succeeded"), ("pong", "run:succeeded"), ("watch", "run:skipped")] {
+        let spec = JobSpec {
+            overlap: Overlap::Allow,
+            ..JobSpec::new(TriggerSpec::Event { event: vec![hears.into(), "begin".into()] })
+        };
+        let event = if name == "ping" {
+            spec.trigger.clone()
+        } else {
+            TriggerSpec::Event { event: vec![hears.into()] }
+        };
+        desk.job(name, JobSpec { trigger: event, ..spec }, "10:00:00");
+    }
+    let tx = desk.conn.transaction().unwrap();
+    events::append(&tx, at("10:01:00"), "begin", &json!({})).unwrap();
+    tx.commit().unwrap();
+    for n in 0..40 {
+        let now = at("10:01:01") + i64::from(n).seconds();
+        for run in desk.tick(now).leased {
+            desk.finish(run.id, RunStatus::Succeeded, now);
+        }
+    }
+    let runs = super::super::runs::rows(&desk.conn, "ORDER BY id", []).unwrap();
+    let ran = runs.iter().filter(|run| run.status == RunStatus::Succeeded).count();
+    let skips: Vec<_> = runs.iter().filter(|run| run.status == RunStatus::Skipped).collect();
+    assert_eq!((ran, skips.len()), (MAX_DEPTH as usize, 1), "{skips:#?}");
+    assert_eq!(skips[0].reason.as_deref(), Some("depth"));
 }
 
 #[test]

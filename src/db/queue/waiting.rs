@@ -77,7 +77,7 @@ fn end_skipped(
     reason: SkipReason,
 ) -> Result<(), DbError> {
     tx.prepare_cached(
-        "UPDATE run SET status = 'skipped', reason = ?2, finished_at = ?3, spec = NULL WHERE id = ?1",
+        "UPDATE run SET status = 'skipped', reason = ?2, finished_at = ?3, spec = NULL, event_data = NULL WHERE id = ?1",
     )?
     .execute(params![run.id, reason.as_str(), time(now)])?;
     (run.status, run.reason) = (RunStatus::Skipped, Some(reason.as_str().to_owned()));
@@ -131,7 +131,7 @@ pub(super) fn put_on(tx: &Transaction<'_>, job: i64, now: Timestamp) -> Result<(
 /// Writes that a run never started, or never will again; who calls announces it.
 pub(super) fn cancel(tx: &Transaction<'_>, now: Timestamp, id: i64, error: &str) -> Result<(), DbError> {
     tx.prepare_cached(
-        "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL WHERE id = ?1",
+        "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL, event_data = NULL WHERE id = ?1",
     )?
     .execute(params![id, time(now), error])?;
     Ok(())
