@@ -20,7 +20,7 @@ use crate::{
     runs::state::{Cause, SkipReason},
     scheduler::{
         due::{self, Admission, Decided, DueJob, Plan, Skip},
-        job::TriggerSpec,
+        job::{Overlap, TriggerSpec},
     },
 };
 
@@ -76,7 +76,7 @@ fn decide(tx: &Transaction<'_>, world: &World<'_>, job: &JobRow, tick: &mut Tick
         anchor: job.anchor,
         offset: due::jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter),
         backoff_until: job.backoff_until,
-        active: waiting::active(tx, world.now, job.id)?,
+        active: waiting::active(tx, world.now, job)?,
         decided: &decided(tx, job.id, next.at)?,
         next,
     };
@@ -143,12 +143,9 @@ fn apply(
 
 /// How many more runs of a job's agent may wait.
 fn room(conn: &Connection, job: &JobRow) -> Result<usize, DbError> {
-    let sql = format!(
-        "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_agent_status \
-         WHERE agent = ?1 AND status = 'queued' LIMIT {MAX_WAITING})"
-    );
-    let waiting: u32 = conn.prepare_cached(&sql)?.query_row([job.agent.as_str()], |r| r.get(0))?;
-    Ok(MAX_WAITING.saturating_sub(waiting as usize))
+    let mut query = conn.prepare_cached("SELECT runs FROM waiting WHERE agent = ?1")?;
+    let waiting: Option<u32> = query.query_row([job.agent.as_str()], |r| r.get(0)).optional()?;
+    Ok(MAX_WAITING.saturating_sub(waiting.unwrap_or(0) as usize))
 }
 
 /// Disables a job for a reason of our own.
@@ -323,7 +320,7 @@ fn trigger(
     if job.backoff_until.is_some_and(|until| event.at < until) {
         return skip(SkipReason::Backoff);
     }
-    let active = waiting::active(tx, world.now, job.id)?;
+    let active = waiting::active(tx, world.now, job)?;
     let refused = match due::overlap(job.spec.overlap, active) {
         Admission::Refused => Some(SkipReason::Overlap),
         _ if room(tx, job)? == 0 => Some(SkipReason::Crowded),
@@ -346,15 +343,21 @@ pub enum ManualError {
     /// There is none.
     #[error("there is no job {0}")]
     NoJob(i64),
-    /// A run of it is not over, and its policy does not let another one wait.
-    #[error("run {run} of job {job} is not over, and the job's overlap is {policy:?}")]
+    /// A run of it is not over, and its policy lets none wait.
+    #[error("run {run} of job {job} is not over, and the job's overlap is \"skip\"")]
     Overlap {
         /// The job.
         job: i64,
         /// What is in the way.
         run: i64,
-        /// `skip` or `queue`.
-        policy: String,
+    },
+    /// A run of it waits, and its policy lets one wait.
+    #[error("run {run} of job {job} waits already, and the job's overlap \"queue\" lets one wait")]
+    Waits {
+        /// The job.
+        job: i64,
+        /// What waits.
+        run: i64,
     },
     /// Its agent has as many runs waiting as one may have.
     #[error("{MAX_WAITING} runs of agent {0} wait already; cancel some, or wait until they are through")]
@@ -375,21 +378,19 @@ pub fn claim_manual(
     tick: &mut Tick,
 ) -> Result<RunRow, ManualError> {
     let job = jobs::get(tx, id)?.ok_or(ManualError::NoJob(id))?;
-    let active = waiting::active(tx, now, id)?;
+    let active = waiting::active(tx, now, &job)?;
     if room(tx, &job)? == 0 {
         return Err(ManualError::Crowded(job.agent));
     }
     match due::overlap(job.spec.overlap, active) {
         Admission::Refused => {
-            let run: Option<i64> = tx
-                .prepare_cached(
-                    "SELECT id FROM run WHERE job_id = ?1 AND status IN ('queued', 'running') ORDER BY +id LIMIT 1",
-                )
-                .and_then(|mut q| q.query_row([id], |r| r.get(0)).optional())
-                .map_err(DbError::from)?;
-            let policy = serde_json::to_value(job.spec.overlap).unwrap_or_default();
-            let policy = policy.as_str().unwrap_or_default().to_owned();
-            return Err(ManualError::Overlap { job: id, run: run.unwrap_or_default(), policy });
+            let waits = job.spec.overlap == Overlap::Queue;
+            let run = waiting::in_the_way(tx, id, waits)?.unwrap_or_default();
+            return Err(if waits {
+                ManualError::Waits { job: id, run }
+            } else {
+                ManualError::Overlap { job: id, run }
+            });
         }
         Admission::AfterEnding => replace(tx, now, id, tick)?,
         Admission::Admitted => {}

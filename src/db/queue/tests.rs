@@ -38,12 +38,16 @@ impl Desk {
     }
 
     fn job(&mut self, name: &str, spec: JobSpec, now: &str) -> i64 {
+        self.job_of(Origin::Api, name, spec, now)
+    }
+
+    fn job_of(&mut self, origin: Origin, name: &str, spec: JobSpec, now: &str) -> i64 {
         let now = at(now);
         let next = spec.trigger.compile().unwrap().next(now, now);
         let new = NewJob {
             agent: "a".parse().unwrap(),
             name: name.into(),
-            origin: Origin::Api,
+            origin,
             spec,
             disabled_reason: None,
             auto_enable: false,
@@ -270,80 +274,6 @@ fn an_agent_without_a_container_keeps_its_runs_waiting_until_they_expire() {
 }
 
 #[test]
-fn an_event_starts_the_jobs_that_wait_for_it_once_and_never_its_own() {
-    let mut desk = Desk::new();
-    let event = |name: &str| JobSpec {
-        overlap: Overlap::Allow,
-        ..JobSpec::new(TriggerSpec::Event { event: vec![name.into()] })
-    };
-    desk.job("report", event("report"), "10:00:00");
-    let echo = desk.job("echo", event("run:*"), "10:00:00");
-    let tx = desk.conn.transaction().unwrap();
-    events::append(&tx, at("10:01:00"), "report", &json!({})).unwrap();
-    tx.commit().unwrap();
-    let mut total = 0;
-    for n in 0..60 {
-        let tick = desk.tick(at("10:01:01") + i64::from(n).seconds());
-        total += tick.leased.len();
-        for run in tick.leased {
-            desk.finish(run.id, RunStatus::Succeeded, at("10:01:02"));
-        }
-    }
-    // report runs once; echo hears of its start and its end, but not of itself.
-    assert_eq!(total, 3);
-    assert_eq!(desk.get(echo).consecutive_failures, 0);
-}
-
-#[test]
-fn a_run_knows_its_event_as_long_as_it_is_not_over() {
-    let mut desk = Desk::new();
-    let spec = JobSpec { retries: 1, ..JobSpec::new(TriggerSpec::Event { event: vec!["report".into()] }) };
-    desk.job("j", spec, "10:00:00");
-    let tx = desk.conn.transaction().unwrap();
-    events::append(&tx, at("10:01:00"), "report", &json!({"n": 1})).unwrap();
-    tx.commit().unwrap();
-    let event = |run: &super::super::runs::RunRow| (run.event_name.clone(), run.event_data.clone());
-    let told = (Some("report".to_owned()), Some("{\"n\":1}".to_owned()));
-    let first = desk.tick(at("10:01:01")).leased.remove(0);
-    assert_eq!(event(&first), told);
-    let done = desk.finish(first.id, RunStatus::Failed, at("10:01:02"));
-    assert_eq!(event(&done.run), (told.0.clone(), None), "the name is history, the data are not kept");
-    let again = desk.tick(at("10:01:12")).leased.remove(0);
-    assert_eq!((again.attempt, event(&again)), (2, told), "another attempt is told the same");
-}
-
-#[test]
-fn events_that_lead_to_each_other_end_with_a_skip_that_says_so() {
-    let mut desk = Desk::new();
-    for (name, hears) in [("ping", "run:succeeded"), ("pong", "run:succeeded"), ("watch", "run:skipped")] {
-        let spec = JobSpec {
-            overlap: Overlap::Allow,
-            ..JobSpec::new(TriggerSpec::Event { event: vec![hears.into(), "begin".into()] })
-        };
-        let event = if name == "ping" {
-            spec.trigger.clone()
-        } else {
-            TriggerSpec::Event { event: vec![hears.into()] }
-        };
-        desk.job(name, JobSpec { trigger: event, ..spec }, "10:00:00");
-    }
-    let tx = desk.conn.transaction().unwrap();
-    events::append(&tx, at("10:01:00"), "begin", &json!({})).unwrap();
-    tx.commit().unwrap();
-    for n in 0..40 {
-        let now = at("10:01:01") + i64::from(n).seconds();
-        for run in desk.tick(now).leased {
-            desk.finish(run.id, RunStatus::Succeeded, now);
-        }
-    }
-    let runs = super::super::runs::rows(&desk.conn, "ORDER BY id", []).unwrap();
-    let ran = runs.iter().filter(|run| run.status == RunStatus::Succeeded).count();
-    let skips: Vec<_> = runs.iter().filter(|run| run.status == RunStatus::Skipped).collect();
-    assert_eq!((ran, skips.len()), (MAX_DEPTH as usize, 1), "{skips:#?}");
-    assert_eq!(skips[0].reason.as_deref(), Some("depth"));
-}
-
-#[test]
 fn a_cancelled_run_never_starts_or_ends_as_cancelled() {
     let mut desk = Desk::new();
     let job =
@@ -405,6 +335,7 @@ fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
 }
 
 mod clock;
+mod events_heard;
 mod kills;
 mod model;
 mod policies;
