@@ -133,7 +133,7 @@ fn create(tx: &db::Tx<'_>, scene: &mut Scene, caller: Option<&AgentId>, body: &V
     if draft.enabled && !missing.is_empty() {
         return Err(no_tools(missing));
     }
-    warnings.extend(scene.unknown_targets(&spec));
+    scene.know_targets(&spec)?;
     let missing = names(missing);
     let itself = !draft.enabled && plan::enables_itself(&spec, &missing);
     let enabled = draft.enabled || (itself && missing.is_empty());
@@ -196,7 +196,9 @@ fn update(
         }
         _ => {}
     }
-    warnings.extend(scene.unknown_targets(&changed.spec));
+    if changed.spec.notify != job.spec.notify {
+        scene.know_targets(&changed.spec)?;
+    }
     if changed != job {
         db::jobs::update(tx, &changed, "job:updated", scene.now)?;
     }

@@ -47,6 +47,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     query.extend(args.agent.as_ref().map(|a| ("agent", a.as_str())));
     query.extend(job.as_deref().map(|job| ("job", job)));
     let (runs, more) = newest(&client, &query, &args.status, args.limit as usize).await?;
+    // Agents that are no longer there have a history.
+    if let Some(agent) = args.agent.as_ref().filter(|_| runs.is_empty()) {
+        client.get::<serde_json::Value>(&format!("/v1/agents/{agent}"), &[]).await?;
+    }
     if args.json {
         context.ui.json(&runs)?;
         return Ok(0);

@@ -31,11 +31,16 @@ async fn what_is_changed_on_the_way_in_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_that_nobody_knows_is_warned_of() {
+async fn a_target_that_nobody_knows_is_refused() {
     let bench = bench_with("[[notify.webhook]]\nname = 'ops'\nurl = 'https://ops.example/hook'\n").await;
-    let made = bench.create(json!({"notify": {"targets": ["ops", "opps"]}})).await;
-    let told: Vec<_> = made.warnings.iter().filter(|w| w.contains("[notify]")).collect();
-    assert!(told.len() == 1 && told[0].contains("\"opps\""), "{told:?}");
+    let made = bench.create(json!({"notify": {"targets": ["ops"]}})).await.job;
+    let body =
+        json!({"name": "b", "every": "1h", "tool": "read-file", "notify": {"targets": ["ops", "opps"]}});
+    let told =
+        |place: &str| (place.to_owned(), "[notify] has no target \"opps\"; did you mean \"ops\"?".to_owned());
+    assert_eq!(places(bench.try_create(body).await), [told("/notify/targets/1")]);
+    let body = json!({"notify": {"targets": ["opps"]}});
+    assert_eq!(places(bench.update(made.id, body).await), [told("/notify/targets/0")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
