@@ -21,22 +21,18 @@ use crate::{
     },
 };
 
-/// What of a job is not over, once what waited too long is skipped: one of each kind stands for all. Where runs may
-/// overlap nothing is in the way, and nothing is looked at.
+/// What of a job is not over, once what waited too long is skipped: one of each kind stands for all, and where runs
+/// may overlap nothing is in the way. What came of events is not read, however much waits.
 pub(super) fn active(tx: &Transaction<'_>, now: Timestamp, job: &JobRow) -> Result<Active, DbError> {
-    if job.spec.overlap == Overlap::Allow {
-        return Ok(Active::default());
-    }
-    let active = look(tx, job.id)?;
-    if active.waiting == 0 {
-        return Ok(active);
-    }
     let those = "INDEXED BY run_first WHERE job_id = ?1 AND status = 'queued' AND attempt = 1 \
                  AND cause <> 'catch_up' AND cause = 'schedule'";
     for run in runs::rows(tx, those, [job.id])? {
         if too_long(&run, now) {
             expire(tx, now, run)?;
         }
+    }
+    if job.spec.overlap == Overlap::Allow {
+        return Ok(Active::default());
     }
     look(tx, job.id)
 }
