@@ -170,6 +170,9 @@ pub struct RunView {
     pub tier: Tier,
     /// What made it.
     pub trigger: Cause,
+    /// The event that did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<RunEventView>,
     /// Its fire time; else when it was asked for.
     pub scheduled_at: String,
     /// The wall-clock time that a clock change left out, when it was shifted by one.
@@ -183,7 +186,7 @@ pub struct RunView {
     pub attempt: u32,
     /// Where it stands.
     pub status: RunStatus,
-    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`), or what a queued run waits for.
+    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`, `depth`), or what a queued run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Fire times that this skipped run stands for, when more than one.
@@ -205,6 +208,16 @@ pub struct RunView {
     pub steps: u32,
     /// Bytes of output that are kept; null: none.
     pub output_bytes: Option<u64>,
+}
+
+/// The event that made a run. The run finds its name in `SKEP_EVENT`, and what was raised with it, as JSON, in
+/// `SKEP_EVENT_DATA`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunEventView {
+    /// Which.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
 }
 
 /// A tool that an agent-tier run may call.
