@@ -43,7 +43,8 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[&str], numbers: &mut 
         2 => drop(input.drain(at..end)),
         3 => {
             let part = input[at..end].to_vec();
-            let times = 1 + numbers.below(if numbers.below(20) == 0 { 400 } else { 4 });
+            let most = if numbers.below(20) == 0 { 400 } else { 4 };
+            let times = 1 + numbers.below(most);
             input.splice(at..at, part.repeat(times));
         }
         4 => input.truncate(at),
