@@ -28,6 +28,7 @@ use crate::{
     },
     resolver::{
         lock::{Lock, LockedAgent},
+        own::with_own,
         solve::{Request, Resolution, Update, solve},
     },
     secrets::{SecretValue, mask::Masker, store::Secrets},
@@ -157,7 +158,7 @@ pub fn resolve_all(
         match solve(index, &request) {
             Ok(resolution) => {
                 next.agents.insert(id.clone(), resolution.locked());
-                resolutions.insert(id.clone(), Ok(Arc::new(resolution)));
+                resolutions.insert(id.clone(), Ok(Arc::new(with_own(index, id, resolution))));
             }
             Err(conflict) => {
                 // What was locked stays so: a fault that goes away must not cost the versions.
