@@ -9,6 +9,7 @@ pub mod builtin;
 pub mod file;
 pub mod index;
 mod intake;
+pub mod notice;
 pub mod names;
 mod rejection;
 pub mod safe_copy;
