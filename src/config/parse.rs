@@ -188,6 +188,7 @@ fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
         sources: sources.unwrap_or_else(|| vec![PathBuf::from("skills")]),
         agent_skills: read(r, table, "agent_skills", |r, f| r.choice(f, &policies))
             .unwrap_or(AgentSkills::Manual),
+        poll: read(r, table, "poll", |r, f| jobs::duration(r, f, &POLL)),
         limits: SkillLimits {
             files: read(r, limits, "files", files).unwrap_or(ours.files),
             total: read(r, limits, "total", bytes).unwrap_or(ours.total),
