@@ -2,7 +2,7 @@
 //!
 //! Pure: touches no file. What needs the file system is checked by `load`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use toml::de::{DeTable, DeValue};
 
@@ -20,6 +20,9 @@ use crate::{
     error::Fault,
     ids::{AgentId, HiveName},
 };
+
+/// How often what agents write can be looked at.
+const POLL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// What a hive is called and where it lives when its file does not say.
 pub(super) struct Unsaid {

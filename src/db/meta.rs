@@ -34,8 +34,8 @@ pub fn set(tx: &Transaction<'_>, key: &str, value: &str) -> Result<(), DbError> 
 /// # Errors
 /// The database fails.
 pub fn beginning(conn: &Connection, prefix: &str) -> Result<Vec<(String, String)>, DbError> {
-    let mut query =
-        conn.prepare_cached("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key")?;
+    let mut query = conn
+        .prepare_cached("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key")?;
     let rows = query.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -5,6 +5,7 @@
 //! no size that a header states is believed: every reader is capped.
 
 mod listing;
+mod pack;
 mod tarball;
 mod zipped;
 
@@ -14,6 +15,7 @@ use std::{
 };
 
 use self::listing::{Entry, Judged, What};
+pub use self::pack::pack;
 use super::{
     intake::{Stopped, pour},
     rejection::CopyError,

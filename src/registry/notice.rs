@@ -35,8 +35,8 @@ pub fn lay(custom: &Path, inner: &str, text: &str, owner: Option<(u32, u32)>) ->
     let temp = format!(".skep-{}.tmp", hex::encode(random));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(&root, temp.as_str(), flags, Mode::from_raw_mode(0o600))?);
-    let written = fill(&mut file, text, owner)
-        .and_then(|()| Ok(renameat(&root, temp.as_str(), &folder, NAME)?));
+    let written =
+        fill(&mut file, text, owner).and_then(|()| Ok(renameat(&root, temp.as_str(), &folder, NAME)?));
     if written.is_err() {
         // The agent may have taken it.
         unlinkat(&root, temp.as_str(), AtFlags::empty()).unwrap_or_default();

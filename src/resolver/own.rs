@@ -61,6 +61,7 @@ pub fn with_own(index: &Index, agent: &AgentId, base: Resolution) -> Resolution 
     }
     for (id, why) in left_out {
         all.warnings.push(format!("its own skill {id} is left out: {why}"));
+        all.left_out.insert(id);
     }
     all
 }
@@ -141,7 +142,11 @@ impl Adding<'_> {
             });
             why.map(|why| ((*id).clone(), why))
         };
-        roots.iter().filter(|id| pending(id) && !self.base.skills.contains_key(**id)).filter_map(asks).collect()
+        roots
+            .iter()
+            .filter(|id| pending(id) && !self.base.skills.contains_key(**id))
+            .filter_map(asks)
+            .collect()
     }
 
     /// The newest version of a skill of its own that the operator approved.
@@ -150,6 +155,15 @@ impl Adding<'_> {
         let newest = entry.versions.values().rev().find(|v| v.trust == Trust::Approved && !v.yanked)?;
         Some(SkillRef { id: id.clone(), requirement: Requirement::Exact(newest.version.clone()) })
     }
+}
+
+/// What an agent has otherwise than by a version that waits for approval: what only such a version brought along is
+/// trusted no more than that.
+#[must_use]
+pub fn settled(all: &Resolution, pending: &dyn Fn(&SkillId) -> bool) -> BTreeSet<SkillId> {
+    let asked = |by: &Asker| !matches!(by, Asker::Skill(..));
+    let roots = all.skills.iter().filter(|(_, skill)| skill.asked_by.iter().any(|a| asked(&a.by)));
+    reachable(all, roots.map(|(id, _)| id), pending).into_iter().cloned().collect()
 }
 
 /// What `from` needs, itself included, not going on at what `stop` says.

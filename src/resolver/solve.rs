@@ -118,6 +118,8 @@ pub struct Resolution {
     pub skills: BTreeMap<SkillId, Resolved>,
     /// Those of them that it has only because it wrote them (`resolver::own`): not asked for, not locked.
     pub own: BTreeSet<SkillId>,
+    /// Those that it wrote but cannot be given.
+    pub left_out: BTreeSet<SkillId>,
     /// For people; sorted by skill, circles last.
     pub warnings: Vec<String>,
 }
@@ -222,7 +224,7 @@ fn assemble(candidates: &Candidates<'_>, positions: &[Option<u32>]) -> Result<Re
         };
         skills.push((skill.id.clone(), resolved));
     }
-    Ok(Resolution { skills: skills.into_iter().collect(), own: BTreeSet::new(), warnings })
+    Ok(Resolution { skills: skills.into_iter().collect(), warnings, ..Resolution::default() })
 }
 
 /// What was chosen and who asked for it.

@@ -3,6 +3,7 @@
 //! Everything here is pure: it works on bytes and listings that somebody else read.
 
 pub mod check;
+pub mod diff;
 pub mod digest;
 mod draft;
 mod fields;

@@ -177,6 +177,7 @@ async fn apply(hive: &Hive, agent: &Arc<Agent>, preparation: &Arc<Preparation>) 
         Ok(())
     };
     tokio::task::spawn_blocking(work).await.map_err(|e| Failure::Other(e.to_string()))??;
+    hive.custom.changed.notify_one();
     if agent.link.status().connected {
         set_main(agent, preparation)?;
     }

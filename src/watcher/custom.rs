@@ -25,7 +25,7 @@ use rustix::{
     },
     io::Errno,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 use super::tree::{self, NOTICE};
 use crate::ids::AgentId;
@@ -113,8 +113,11 @@ impl CustomWatcher {
     /// # Errors
     /// When the system gives no more watchers.
     pub fn new() -> Result<Self, String> {
-        let made = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(io::Error::from);
-        let inotify = made.and_then(AsyncFd::new).map_err(|e| format!("cannot watch what agents write: {e}"))?;
+        let told = |e: io::Error| format!("cannot watch what agents write: {e}");
+        let made = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(|e| told(e.into()))?;
+        // SAFETY: an `OwnedFd` is open as long as it lives, and nothing takes it out of the `AsyncFd`.
+        let inotify = unsafe { AsyncFd::register_with_interest(made, Interest::READABLE) };
+        let inotify = inotify.map_err(|e| told(e.into()))?;
         Ok(Self { inotify, table: Mutex::default() })
     }
 
@@ -269,7 +272,8 @@ impl Table {
             None => tree.note_root(what, name),
             Some(folder) => tree.note_folder(folder, watch, what, name),
         }
-        let (began, count) = tree.window.filter(|(at, _)| now.duration_since(*at) < WINDOW).unwrap_or((now, 0));
+        let (began, count) =
+            tree.window.filter(|(at, _)| now.duration_since(*at) < WINDOW).unwrap_or((now, 0));
         tree.window = Some((began, count + 1));
         (count + 1 > FLOOD).then_some(of.agent)
     }

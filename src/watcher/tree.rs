@@ -9,7 +9,7 @@ use std::{
     hash::{Hash, Hasher},
     io,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -205,7 +205,7 @@ fn walk(
 
 /// Whether a file system tells of changes that others than this kernel make.
 #[must_use]
-pub fn tells(folder: BorrowedFd<'_>) -> bool {
+pub fn tells(folder: impl AsFd) -> bool {
     const SILENT: [i64; 6] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997];
     // NFS, SMB, CIFS, SMB2, FUSE, 9P.
     rustix::fs::fstatfs(folder).is_ok_and(|fs| !SILENT.contains(&(i64::from(fs.f_type) & 0xffff_ffff)))

@@ -38,7 +38,8 @@ fn prefix(agent: &AgentId) -> String {
 /// The database fails.
 pub async fn load(hive: &Hive, agent: &AgentId) -> Result<Vec<(String, Memo)>, DbError> {
     let prefix = prefix(agent);
-    let rows = hive.db.read(move |conn| db::meta::beginning(conn, &prefix).map(|rows| (prefix, rows))).await?;
+    let rows =
+        hive.db.read(move |conn| db::meta::beginning(conn, &prefix).map(|rows| (prefix, rows))).await?;
     let (prefix, rows) = rows;
     let parse = |(key, value): (String, String)| {
         // What an older or newer program wrote is worth one more look at the folder.

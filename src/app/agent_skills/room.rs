@@ -216,7 +216,8 @@ impl Room {
         if self.rest_until.is_some_and(|rest| rest > now) {
             return None;
         }
-        let first = self.due.iter().min_by_key(|(_, pace)| pace.due()).map(|(name, pace)| (name.clone(), *pace));
+        let first =
+            self.due.iter().min_by_key(|(_, pace)| pace.due()).map(|(name, pace)| (name.clone(), *pace));
         let (name, pace) = first.filter(|(_, pace)| pace.due() <= now)?;
         self.due.remove(&name);
         let folder = Folder {
@@ -267,7 +268,8 @@ impl Room {
         (self.sweeping, self.swept) = (false, now);
         {
             let mut state = self.agent.state();
-            let warning = format!("it has more than {MAX_FOLDERS} folders in /skills/custom: not all are looked at");
+            let warning =
+                format!("it has more than {MAX_FOLDERS} folders in /skills/custom: not all are looked at");
             match crowded {
                 true => state.custom.insert("..".to_owned(), warning),
                 false => state.custom.remove(".."),
@@ -279,7 +281,8 @@ impl Room {
             self.look_at_all(found.into_keys().collect(), now);
             return;
         }
-        let gone: Vec<String> = self.memos.keys().filter(|name| !found.contains_key(*name)).cloned().collect();
+        let gone: Vec<String> =
+            self.memos.keys().filter(|name| !found.contains_key(*name)).cloned().collect();
         for name in gone {
             self.touch(name, now, false);
         }

@@ -23,7 +23,10 @@ use crate::{
         safe_copy::{self, CopyError, Origin, Policy},
         staging::Staged,
     },
-    skill::{self, source::{MANIFEST, SKILL_MD}},
+    skill::{
+        self,
+        source::{MANIFEST, SKILL_MD},
+    },
     supervisor::agent::Agent,
     watcher::tree,
 };
@@ -70,9 +73,10 @@ pub async fn take(hive: &Arc<Hive>, agent: &Arc<Agent>, folder: &str, memo: Opti
             Taken::Registered(digest, published)
         }
         Err(Refusal::Limit(until, why)) => Taken::Limited(until, why),
-        Err(Refusal::App(AppError::Invalid { errors, .. })) => {
-            Taken::Refused(Some(digest), errors.into_iter().map(|(place, why)| format!("{place}: {why}")).collect())
-        }
+        Err(Refusal::App(AppError::Invalid { errors, .. })) => Taken::Refused(
+            Some(digest),
+            errors.into_iter().map(|(place, why)| format!("{place}: {why}")).collect(),
+        ),
         Err(Refusal::App(AppError::Unavailable(why) | AppError::Internal(why))) => {
             Taken::Failed(Instant::now() + OURS, why)
         }
@@ -155,7 +159,7 @@ impl Hive {
         let full = owned >= limit::SKILLS;
         let only = full.then_some(Only::NewVersion);
         let how = PublishOptions { source: format!("agent {agent}"), only, ..PublishOptions::default() };
-        self.admit(agent).map_err(|(until, why)| Refusal::Limit(until, why))?;
+        self.may_publish(agent).map_err(|(until, why)| Refusal::Limit(until, why))?;
         let published = self.publish(&owner, staged, how).await;
         if published.as_ref().map_or(true, |p| p.outcome == Outcome::Same) {
             self.custom.give_back(agent);
@@ -173,7 +177,7 @@ impl Hive {
     ///
     /// # Errors
     /// When it may, and why not before.
-    pub fn admit(&self, agent: &AgentId) -> Result<(), (Instant, String)> {
+    fn may_publish(&self, agent: &AgentId) -> Result<(), (Instant, String)> {
         self.custom.take(agent).map_err(|until| {
             let (burst, rate) = (limit::BURST, limit::A_MINUTE);
             let left = until.saturating_duration_since(Instant::now());

@@ -10,12 +10,7 @@ use super::{
     room::{Folder, Next},
     take::Taken,
 };
-use crate::{
-    app::hive::Hive,
-    db, kill_point,
-    registry::notice,
-    supervisor::agent::Agent,
-};
+use crate::{app::hive::Hive, db, kill_point, registry::notice, supervisor::agent::Agent};
 
 /// Reasons that an event names.
 const MAX_REASONS: usize = 50;

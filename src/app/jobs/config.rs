@@ -65,6 +65,16 @@ impl Hive {
         };
     }
 
+    /// Brings the jobs of `skep.toml` in line with what agents were just given.
+    pub(in crate::app) async fn resettle_jobs(&self) {
+        match self.settle_jobs(&self.world(), false).await {
+            Ok(faults) => self.note_job_faults(faults),
+            Err(e) => {
+                tracing::error!(error = %e, "cannot bring the jobs of skep.toml in line with the skills")
+            }
+        }
+    }
+
     /// Looks before it writes, unless it is known that there is something to write.
     async fn settle_jobs(&self, world: &Arc<World>, known: bool) -> Result<Vec<Fault>, JobError> {
         if !known {

@@ -101,9 +101,12 @@ pub(super) fn judge(entries: &[Entry], limits: &SkillLimits, many: bool) -> Resu
         }
     }
     files_and_folders(&files, &folders, &mut refusal);
-    let double = |path: &str| {
-        apple_double(path).is_some_and(|of| files.contains_key(of.as_str()) || folders.contains(of.as_str()))
+    let below = |folder: &str| {
+        let inside = format!("{folder}/");
+        files.range(inside.as_str()..).next().is_some_and(|(path, _)| path.starts_with(&inside))
     };
+    let double =
+        |path: &str| apple_double(path).is_some_and(|of| files.contains_key(of.as_str()) || below(&of));
     let kept: BTreeMap<&str, usize> =
         files.iter().filter(|(p, _)| !double(p)).map(|(p, i)| (*p, *i)).collect();
     let top = top(&kept);

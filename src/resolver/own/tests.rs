@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::resolver::tests::{index, refs};
 
@@ -43,7 +45,10 @@ fn a_pending_skill_brings_nothing_of_anybody_elses_along() {
                     free 1.0.0\nhelper 1.0.0 pending by-a -> mine@^1";
     let (skills, left) = has(registry, "free@1.0.0");
     assert_eq!(skills, "free@1.0.0 helper@1.0.0* mine@1.0.0*");
-    assert!(left.len() == 1 && left[0].contains("own skill x") && left[0].contains("needs secretive"), "{left:?}");
+    assert!(
+        left.len() == 1 && left[0].contains("own skill x") && left[0].contains("needs secretive"),
+        "{left:?}"
+    );
     // Also not through another of its own.
     let registry = "x 1.0.0 pending by-a -> y@^1\ny 1.0.0 pending by-a -> secretive@^1\nsecretive 1.0.0";
     let (skills, left) = has(registry, "");
@@ -52,7 +57,10 @@ fn a_pending_skill_brings_nothing_of_anybody_elses_along() {
     let registry = "x 1.0.0 by-a -> secretive@^1\nsecretive 1.0.0";
     let approved = |mut index: Index| {
         let x: SkillId = "x".parse().unwrap();
-        index.skills.get_mut(&x).unwrap().versions.values_mut().for_each(|v| v.trust = Trust::Approved);
+        Arc::make_mut(index.skills.get_mut(&x).unwrap())
+            .versions
+            .values_mut()
+            .for_each(|v| v.trust = Trust::Approved);
         index
     };
     let index = approved(index(registry));
@@ -69,7 +77,27 @@ fn one_that_cannot_be_had_is_left_out_and_the_others_stay() {
     registry += "bad 1.0.0 pending by-a -> nothing@^1\nmover 1.0.0 pending by-a -> base@^2\n";
     let (skills, left) = has(&registry, "base@^1");
     assert_eq!(skills.matches("good-").count(), 20, "{skills}");
-    assert!(skills.starts_with("base@1.0.0 ") && !skills.contains("bad@") && !skills.contains("mover@"), "{skills}");
+    assert!(
+        skills.starts_with("base@1.0.0 ") && !skills.contains("bad@") && !skills.contains("mover@"),
+        "{skills}"
+    );
     assert_eq!(left.len(), 2, "{left:?}");
     assert!(left.iter().any(|l| l.contains("nothing")), "{left:?}");
+}
+
+#[test]
+fn what_only_a_pending_version_needs_is_trusted_no_more_than_it() {
+    // The operator may have put it into skep.toml.
+    let index =
+        index("x 1.0.0 pending by-a -> secretive@^1\nsecretive 1.0.0 -> deeper@^1\ndeeper 1.0.0\nfree 1.0.0");
+    let agent: AgentId = "a".parse().unwrap();
+    let found = |skills: &str| {
+        let skills = refs(skills);
+        let request = Request { agent: Some(&agent), skills: &skills, lock: None, update: Update::None };
+        let all = with_own(&index, &agent, solve(&index, &request).unwrap());
+        let settled = settled(&all, &|id| id.as_str() == "x");
+        settled.iter().map(SkillId::as_str).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found("x, free"), "free");
+    assert_eq!(found("x, free, secretive"), "deeper free secretive");
 }
