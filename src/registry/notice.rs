@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, openat2, renameat, unlinkat},
+    fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, openat2, renameat, unlinkat},
     io::Errno,
 };
 
@@ -71,6 +71,26 @@ pub fn take_away(custom: &Path, inner: &str) -> io::Result<()> {
     }
 }
 
+/// Removes what a supervisor that was killed left half written.
+///
+/// # Errors
+/// Of the file system.
+pub fn sweep(custom: &Path) -> io::Result<()> {
+    let (root, _) = open(custom, ".")?;
+    let mut dir = Dir::read_from(&root)?;
+    while let Some(entry) = dir.read() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name.starts_with(b".skep-") && name.ends_with(b".tmp") {
+            unlinkat(&root, entry.file_name(), AtFlags::empty()).or_else(|e| match e {
+                Errno::NOENT | Errno::ISDIR | Errno::PERM => Ok(()),
+                e => Err(e),
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether a notice is there.
 #[must_use]
 pub fn is_there(custom: &Path, inner: &str) -> bool {
@@ -108,6 +128,8 @@ mod tests {
         take_away(dir.path(), "x").unwrap();
         take_away(dir.path(), "never-there").unwrap();
         assert!(!at.exists() && !is_there(dir.path(), "x"));
+        fs::write(dir.path().join(".skep-0123.tmp"), "half").unwrap();
+        sweep(dir.path()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing of ours stays");
     }
 

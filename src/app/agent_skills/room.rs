@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     app::hive::Hive,
+    registry::notice,
     supervisor::agent::Agent,
     watcher::{
         custom::{CustomWatcher, Touched},
@@ -146,6 +147,7 @@ impl Room {
             rest_until: None,
             tells: tells && watched.is_ok(),
         };
+        notice::sweep(&custom).map_err(said)?;
         let (names, _) = tree::candidates(&custom, MAX_FOLDERS).map_err(said)?;
         room.look_at_all(names, now);
         Ok(room)
