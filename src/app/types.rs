@@ -272,6 +272,12 @@ pub struct SkillFileView {
 pub struct SkillVersionDetail {
     /// The skill.
     pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it enables.
+    pub description: String,
+    /// `built-in`, `operator` or an agent.
+    pub owner: String,
     /// Semantic version.
     pub version: String,
     /// `sha256:…`.

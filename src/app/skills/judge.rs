@@ -106,7 +106,7 @@ impl Hive {
         let data = json!({
             "skill": { "id": id, "version": version, "digest": there.digest },
             "by": by(caller),
-            "message": verdict.message(),
+            "reason": verdict.message(),
         });
         let (name, id, version) = (verdict.event(), id.clone(), version.clone());
         self.change(&id.clone(), name, data, move |tx, now| match &verdict {

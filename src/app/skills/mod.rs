@@ -6,13 +6,18 @@ mod judge;
 mod list;
 mod publish;
 mod resolve;
+mod rollback;
 mod rules;
 mod text;
+mod upload;
+mod version;
 
 pub(super) use batch::Waiting;
 pub use judge::Verdict;
 pub use list::{Found, SkillFilter};
 pub use publish::{Only, Outcome, PublishOptions, Published};
+pub use upload::Uploaded;
+pub use version::Archive;
 
 use crate::registry::index::Trust;
 

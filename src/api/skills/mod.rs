@@ -1,4 +1,8 @@
-//! `/v1/skills…` (read), `/v1/resolve` and `/v1/update`.
+//! `/v1/skills…`, `/v1/resolve` and `/v1/update`.
+
+pub(super) mod judge;
+pub(super) mod publish;
+pub(super) mod versions;
 
 use std::sync::Arc;
 
@@ -11,7 +15,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{
+use crate::api::{
     extract::{Body, MaybeBody, Name, Params, yes_or_no},
     page::{Order, Page, PageParams},
     problem::{FieldFault, Problem, Problems},
