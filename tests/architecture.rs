@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("config::units", 2),
     ("skill", 2),
     ("registry::archive::listing", 2),
+    ("registry::git::url", 2),
     ("registry::index", 2),
     ("registry::names", 2),
     ("resolver", 2),
@@ -53,6 +54,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("secrets", 3),
     ("watcher", 3),
     // Use cases and drivers.
+    ("app::agent_skills::limit", 2),
+    ("app::agent_skills::pace", 2),
     ("app", 4),
     ("supervisor", 4),
     // Edges.

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{figures::EndedRuns, runs::RunDesk, types::AppError, world::World};
+use super::{agent_skills, figures::EndedRuns, runs::RunDesk, types::AppError, uptake::Desk, world::World};
 use crate::{
     db::Db,
     engine::{Engine, LABEL_ROOT, Listed},
@@ -62,8 +62,12 @@ pub struct Hive {
     pub runs: RunDesk,
     /// Runs that ended, for the metrics.
     pub(super) ended: tokio::sync::Mutex<EndedRuns>,
+    /// Skills that agents write.
+    pub custom: agent_skills::Desk,
     /// One refresh at a time.
     pub refreshing: tokio::sync::Mutex<()>,
+    /// Changes of the registry.
+    pub(super) registry: Desk,
     stop_agents: Mutex<bool>,
     world: RwLock<Arc<World>>,
     agents: RwLock<BTreeMap<AgentId, Arc<Agent>>>,
@@ -113,7 +117,9 @@ impl Hive {
             callers: parts.callers,
             runs: RunDesk::default(),
             ended: tokio::sync::Mutex::default(),
+            custom: agent_skills::Desk::default(),
             refreshing: tokio::sync::Mutex::new(()),
+            registry: Desk::default(),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),
             agents: RwLock::default(),
@@ -133,10 +139,9 @@ impl Hive {
         self.world.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a new world in force.
+    /// Puts a new world in force; whom it concerns, the caller wakes.
     pub(super) fn set_world(&self, world: World) {
         *self.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
-        self.wake.notify_one();
     }
 
     /// Every agent that is configured or still has something running.

@@ -2,6 +2,7 @@
 //!
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
+pub mod agent_skills;
 mod agents;
 mod clock;
 pub mod doctor;
@@ -19,6 +20,7 @@ mod sync;
 mod terminal;
 pub mod tools;
 pub mod types;
+mod uptake;
 pub mod world;
 
 /// Result of use cases.
@@ -28,4 +30,3 @@ pub use exec::{AttachInput, AttachOutput, Attached};
 pub use hive::Hive;
 pub use logs::{LogRequest, LogStream};
 pub use runs::RunOutputRequest;
-pub use skills::SkillFilter;

@@ -49,6 +49,8 @@ pub struct Api {
     pub listen_written: bool,
     /// Host names accepted in `Host` and `Origin`, beside loopback addresses.
     pub allowed_hosts: Vec<String>,
+    /// Requests a second that each agent may make through its own door; four times as many at once.
+    pub agent_requests_per_second: u32,
 }
 
 /// `[registry]`.
@@ -58,6 +60,8 @@ pub struct Registry {
     pub sources: Vec<PathBuf>,
     /// Whether what agents write needs approval.
     pub agent_skills: AgentSkills,
+    /// Look at what agents write this often, where the file system tells of no changes; none: when it tells.
+    pub poll: Option<Duration>,
     /// Limits on a skill's size (contract.md 2).
     pub limits: SkillLimits,
 }

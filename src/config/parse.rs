@@ -2,7 +2,7 @@
 //!
 //! Pure: touches no file. What needs the file system is checked by `load`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use toml::de::{DeTable, DeValue};
 
@@ -20,6 +20,9 @@ use crate::{
     error::Fault,
     ids::{AgentId, HiveName},
 };
+
+/// How often what agents write can be looked at.
+const POLL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// What a hive is called and where it lives when its file does not say.
 pub(super) struct Unsaid {
@@ -117,6 +120,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Conf
         check::default_agent(r, &config, &names);
     }
     check::agents(r, &config);
+    check::targets(r, &config);
     config
 }
 
@@ -132,6 +136,9 @@ fn read<'a, 'i, T>(
 ) -> Option<T> {
     r.read(table?, key, how)
 }
+
+/// Requests a second of one agent.
+const REQUESTS: std::ops::RangeInclusive<i64> = 1..=1_000_000;
 
 fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
     let table = section(r, root, "api", keys::API);
@@ -155,7 +162,9 @@ fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
             r.accept(f, values::host(written))
         })
     });
+    let requests = read(r, table.as_ref(), "agent_requests_per_second", |r, f| jobs::count(r, f, &REQUESTS));
     Api {
+        agent_requests_per_second: requests.unwrap_or(50),
         listen_written: listen.is_some(),
         listen: listen.unwrap_or_else(|| Some(([127, 0, 0, 1], 7117).into())),
         allowed_hosts: hosts.unwrap_or_else(|| vec!["localhost".to_owned()]),
@@ -188,6 +197,7 @@ fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
         sources: sources.unwrap_or_else(|| vec![PathBuf::from("skills")]),
         agent_skills: read(r, table, "agent_skills", |r, f| r.choice(f, &policies))
             .unwrap_or(AgentSkills::Manual),
+        poll: read(r, table, "poll", |r, f| jobs::duration(r, f, &POLL)),
         limits: SkillLimits {
             files: read(r, limits, "files", files).unwrap_or(ours.files),
             total: read(r, limits, "total", bytes).unwrap_or(ours.total),

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::{self, Auth, TcpAuth},
     app::{
-        Hive,
+        Hive, agent_skills,
         hive::Parts,
         runs,
         world::{UpdateScope, World},
@@ -94,6 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.spawn(answer_doors(hive.clone(), incoming, served.clone()));
     tasks.spawn(watch_files(hive.clone()));
     tasks.spawn(runs::driver::run(hive.clone()));
+    tasks.spawn(agent_skills::run(hive.clone()));
     tasks.spawn(deliver_notices(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
     tracing::info!(hive = %hive.name, root = %hive.paths.root.display(), "the supervisor is up");
@@ -303,7 +304,8 @@ async fn deliver_notices(hive: Arc<Hive>) {
     let (wanted, clock) = (hive.clone(), hive.clone());
     let targets = move || {
         let world = wanted.world();
-        Arc::new(notify::Targets::resolve(&world.config.notify, &world.secrets))
+        let bundle = world.config.ca_bundle.as_ref().map(|bundle| wanted.paths.root.join(bundle));
+        Arc::new(notify::Targets::resolve(&world.config.notify, &world.secrets).trusting(bundle))
     };
     let clock = Arc::new(move || clock.now());
     outbox::run(hive.db.clone(), targets, clock, outbox::Pace::default(), hive.stopping.clone()).await;
