@@ -24,7 +24,7 @@ use crate::{
     ids::{AgentId, SkillId},
     registry::{
         file::{self, SkillsFile, Written},
-        index::{Index, SkillEntry},
+        index::{Index, Owner, SkillEntry},
     },
     resolver::{
         Resolution,
@@ -132,7 +132,14 @@ impl World {
                 // What was missing may be there now.
                 Some(Err(_)) | None => changed.iter().collect(),
             };
-            concerned.extend(changed.iter().filter(|s| agent.skills.iter().any(|r| r.id == **s)));
+            let is_own = |skill: &SkillId| {
+                let owners = [&before, &self.index].map(|i| i.skills.get(skill).map(|entry| &entry.owner));
+                owners.iter().flatten().any(|owner| matches!(owner, Owner::Agent(author) if author == id))
+            };
+            // What one of its own needs may be there now.
+            let waits = matches!(old, Some(Ok(resolution)) if !resolution.left_out.is_empty());
+            let named = |skill: &SkillId| agent.skills.iter().any(|r| r.id == *skill);
+            concerned.extend(changed.iter().filter(|s| waits || named(s) || is_own(s)));
             if concerned.is_empty() {
                 continue;
             }
