@@ -2,6 +2,7 @@
 //!
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
+pub mod agent_skills;
 mod agents;
 mod clock;
 pub mod doctor;

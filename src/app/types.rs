@@ -35,6 +35,9 @@ pub enum AppError {
         /// Each fault: JSON pointer (or file and line) and what is wrong.
         errors: Vec<(String, String)>,
     },
+    /// The caller asks too often (429).
+    #[error("{0}")]
+    TooMany(String),
     /// Something outside does not answer: the engine, the disk (503).
     #[error("{0}")]
     Unavailable(String),

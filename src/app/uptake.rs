@@ -4,17 +4,18 @@
 //! to another. Only agents whose skills changed are prepared again.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
     hive::Hive,
     skills::{Waiting, cache::ViewCache},
+    types::AppError,
     world::{UpdateScope, World, resolve_one},
 };
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     ids::{AgentId, SkillId},
     registry::{
         file::{self, SkillsFile, Written},
-        index::{Index, SkillEntry},
+        index::{Index, Owner, SkillEntry},
     },
     resolver::{
         Resolution,
@@ -37,6 +38,10 @@ const FILE_DELAY: Duration = Duration::from_secs(1);
 /// A skill as it is now; none: it is gone.
 pub type Change = (SkillId, Option<SkillEntry>);
 
+/// Versions that an agent may publish, or try to, within [`MINUTE`].
+const OF_AGENT: u32 = 120;
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// What the hive holds for changes of its registry.
 #[derive(Default)]
 pub struct Desk {
@@ -48,6 +53,8 @@ pub struct Desk {
     pub(super) views: ViewCache,
     /// One world is put in force at a time.
     swap: Mutex<()>,
+    /// Since when and how often each agent published.
+    counts: Mutex<BTreeMap<AgentId, (Instant, u32)>>,
     /// The registry file is going to be written.
     file_due: AtomicBool,
     /// The registry that what is searched was last compared with.
@@ -69,6 +76,25 @@ impl Desk {
     /// Versions that wait to be published.
     pub(super) fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what an agent publishes.
+    ///
+    /// # Errors
+    /// It was too much within a minute.
+    pub(super) fn count(&self, agent: &AgentId) -> Result<(), AppError> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = counts.entry(agent.clone()).or_insert_with(|| (Instant::now(), 0));
+        if since.elapsed() >= MINUTE {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count += 1;
+        if *count > OF_AGENT {
+            return Err(AppError::TooMany(format!(
+                "agent {agent} published {OF_AGENT} versions within a minute: wait a minute, then go on"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether what is searched was not compared with this registry yet; from now on it is.
@@ -106,7 +132,14 @@ impl World {
                 // What was missing may be there now.
                 Some(Err(_)) | None => changed.iter().collect(),
             };
-            concerned.extend(changed.iter().filter(|s| agent.skills.iter().any(|r| r.id == **s)));
+            let is_own = |skill: &SkillId| {
+                let owners = [&before, &self.index].map(|i| i.skills.get(skill).map(|entry| &entry.owner));
+                owners.iter().flatten().any(|owner| matches!(owner, Owner::Agent(author) if author == id))
+            };
+            // What one of its own needs may be there now.
+            let waits = matches!(old, Some(Ok(resolution)) if !resolution.left_out.is_empty());
+            let named = |skill: &SkillId| agent.skills.iter().any(|r| r.id == *skill);
+            concerned.extend(changed.iter().filter(|s| waits || named(s) || is_own(s)));
             if concerned.is_empty() {
                 continue;
             }

@@ -25,6 +25,7 @@ use crate::{
     registry::{file::UsedBy, index::Index},
     resolver::{
         lock::{Lock, LockedAgent},
+        own::with_own,
         solve::{Request, Resolution, Update, solve},
     },
     secrets::{SecretValue, mask::Masker, store::Secrets},
@@ -201,7 +202,7 @@ pub fn resolve_one(
     match solve(index, &request) {
         Ok(resolution) => {
             let locked = resolution.locked();
-            (Ok(Arc::new(resolution)), locked)
+            (Ok(Arc::new(with_own(index, &agent.id, resolution))), locked)
         }
         // What was locked stays so: a fault that goes away must not cost the versions.
         Err(conflict) => (Err(conflict.to_string()), locked.cloned().unwrap_or_default()),

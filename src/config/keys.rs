@@ -88,6 +88,7 @@ pub const REGISTRY: &[Key] = &[
         "\"manual\"",
         "whether skills that agents write need approval",
     ),
+    key("poll", "\"2s\"", "", "look at what agents write this often, where their folders tell of no changes"),
     key("limits", "table", "", "largest skill accepted"),
 ];
 

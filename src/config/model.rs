@@ -60,6 +60,8 @@ pub struct Registry {
     pub sources: Vec<PathBuf>,
     /// Whether what agents write needs approval.
     pub agent_skills: AgentSkills,
+    /// Look at what agents write this often, where the file system tells of no changes; none: when it tells.
+    pub poll: Option<Duration>,
     /// Limits on a skill's size (contract.md 2).
     pub limits: SkillLimits,
 }

@@ -29,6 +29,26 @@ pub fn set(tx: &Transaction<'_>, key: &str, value: &str) -> Result<(), DbError> 
     Ok(())
 }
 
+/// Every key that begins so, and its value.
+///
+/// # Errors
+/// The database fails.
+pub fn beginning(conn: &Connection, prefix: &str) -> Result<Vec<(String, String)>, DbError> {
+    let mut query = conn
+        .prepare_cached("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key")?;
+    let rows = query.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Removes the value under `key`; none is fine.
+///
+/// # Errors
+/// The database fails.
+pub fn remove(tx: &Transaction<'_>, key: &str) -> Result<(), DbError> {
+    tx.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([key])?;
+    Ok(())
+}
+
 /// The hive's id: 128 random bits in hex, made once. It tells apart hives of the same name.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ pub mod git;
 pub mod index;
 mod intake;
 pub mod names;
+pub mod notice;
 mod rejection;
 pub mod safe_copy;
 pub mod sources;

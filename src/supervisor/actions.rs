@@ -158,7 +158,25 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         state.retry_at = None;
     }
     state.preparation = Some(result);
-    Ok(())
+    drop(state);
+    // After the new preparation is known: a run that is leased from now on starts from that.
+    collect(hive, agent).await
+}
+
+/// Removes versions from the view that were replaced, when nothing that may have started from them goes on.
+async fn collect(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    let Some(preparation) = agent.preparation() else { return Ok(()) };
+    if preparation.config.main.is_some() {
+        return Ok(());
+    }
+    let id = agent.id.clone();
+    let busy = hive.db.read(move |conn| Ok(db::runs::running(conn)?.iter().any(|run| run.agent == id))).await;
+    if busy.map_err(|e: db::DbError| Failure::Other(e.to_string()))? {
+        return Ok(());
+    }
+    let dir = agent.dir.clone();
+    let collected = tokio::task::spawn_blocking(move || view::collect(&dir.view(), &[]));
+    Ok(collected.await.map_err(|e| Failure::Other(e.to_string()))??)
 }
 
 /// Lays what a running container sees without a restart: the view, the prompt, the soul, `main`.
@@ -177,6 +195,7 @@ async fn apply(hive: &Hive, agent: &Arc<Agent>, preparation: &Arc<Preparation>) 
         Ok(())
     };
     tokio::task::spawn_blocking(work).await.map_err(|e| Failure::Other(e.to_string()))??;
+    hive.custom.changed.notify_one();
     if agent.link.status().connected {
         set_main(agent, preparation)?;
     }

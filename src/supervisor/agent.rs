@@ -2,6 +2,7 @@
 //! failures. What really runs is the engine's knowledge and is read anew each time.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -93,6 +94,8 @@ pub struct AgentState {
     pub running_since: Option<Instant>,
     /// Bytes of workspace and custom, as last measured, and whether that is over the limit.
     pub disk: Option<(u64, bool)>,
+    /// What is wrong with the skills that it writes, by their folders.
+    pub custom: BTreeMap<String, String>,
     /// When a process that posed as its init was last told of, and how many came since.
     pub impostors: Option<(Instant, u64)>,
 }

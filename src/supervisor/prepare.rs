@@ -19,7 +19,7 @@ use crate::{
     engine::{ContainerSpec, LABEL_ROOT, NetworkSpec},
     ids::{Digest, SkillId},
     registry::index::Trust,
-    resolver::{node::check_node, solve::Resolution},
+    resolver::{node::check_node, own::settled, solve::Resolution},
     sandbox::{
         describe::script_description,
         generated,
@@ -44,6 +44,8 @@ pub struct PreparedSkill {
     pub owner: String,
     /// How far it is trusted.
     pub trust: Trust,
+    /// The agent has it only because it wrote it: what is wrong with it keeps nothing from running.
+    pub own: bool,
     /// Its folder in the store.
     pub folder: PathBuf,
     /// A SKILL.md for agent programs, where it has none of its own.
@@ -144,6 +146,11 @@ async fn load_skills(
         })
         .await
         .map_err(|e| e.to_string())?;
+    let pending = |id: &SkillId| {
+        let version = resolution.skills.get(id).and_then(|r| world.index.version(id, &r.version));
+        version.is_some_and(|v| v.trust == Trust::Pending)
+    };
+    let settled = settled(resolution, &pending);
     let mut skills = Vec::new();
     for ((id, resolved), manifest) in resolution.skills.iter().zip(manifests) {
         let entry = world.index.skills.get(id);
@@ -152,7 +159,15 @@ async fn load_skills(
         else {
             return Err(format!("{id}@{} is no longer in the registry", resolved.version));
         };
+        let own = resolution.own.contains(id);
         if !hive.store.contains(&resolved.digest) {
+            if own {
+                tracing::warn!(
+                    "the content of {id}@{} is missing from the store; it is left out",
+                    resolved.version
+                );
+                continue;
+            }
             return Err(format!(
                 "the content of {id}@{} ({}) is missing from the store; put its source folder back and run `skep up`",
                 resolved.version, resolved.digest
@@ -163,7 +178,8 @@ async fn load_skills(
             version: resolved.version.clone(),
             digest: resolved.digest,
             owner: entry.owner.clone().into(),
-            trust: version.trust,
+            trust: if settled.contains(id) { version.trust } else { Trust::Pending },
+            own,
             folder: hive.store.path(&resolved.digest),
             skill,
         });
@@ -215,6 +231,7 @@ async fn check_image_node(
 ) -> Result<(), String> {
     let asking: Vec<_> = skills
         .iter()
+        .filter(|s| !s.own)
         .filter_map(|s| Some((&s.skill.id, &s.version, s.skill.node_version.as_ref()?)))
         .collect();
     if asking.is_empty() {

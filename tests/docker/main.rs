@@ -6,6 +6,7 @@ mod agents;
 mod bare;
 mod clis;
 mod crash;
+mod custom;
 mod door;
 mod engine;
 mod engine_faults;

@@ -128,12 +128,12 @@ async fn publish(
     if is_json(request.headers()) {
         let RawJson(body) = RawJson::from_request(request, &()).await?;
         let key = key.of(caller.as_ref(), &body)?;
+        let FolderRequest { path } = parse(&body)?;
         if let Some(agent) = caller {
             return Err(Problem::forbidden(format!(
                 "agent {agent} cannot name folders of the host: send the skill as an archive (application/gzip)"
             )));
         }
-        let FolderRequest { path } = parse(&body)?;
         let work = async move {
             let staged = hive.stage_folder(&path).await?;
             let how = PublishOptions { source: path, key, ..how };
