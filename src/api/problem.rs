@@ -69,6 +69,7 @@ impl From<AppError> for Problem {
     fn from(error: AppError) -> Self {
         let status = match &error {
             AppError::NotFound(_) => StatusCode::NOT_FOUND,
+            AppError::Gone(_) => StatusCode::GONE,
             AppError::Forbidden(_) => StatusCode::FORBIDDEN,
             AppError::Conflict(_) | AppError::InUse { .. } => StatusCode::CONFLICT,
             AppError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,

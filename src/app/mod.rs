@@ -8,6 +8,7 @@ mod clock;
 pub mod doctor;
 pub mod events;
 mod exec;
+pub mod faces;
 pub mod figures;
 pub mod hive;
 pub mod job_types;

@@ -13,6 +13,9 @@ pub enum AppError {
     /// The thing is not there (404).
     #[error("{0}")]
     NotFound(String),
+    /// It was there and is withdrawn (410).
+    #[error("{0}")]
+    Gone(String),
     /// The caller may not do this (403).
     #[error("{0}")]
     Forbidden(String),

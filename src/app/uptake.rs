@@ -13,6 +13,7 @@ use std::{
 };
 
 use super::{
+    faces::ArtifactCache,
     hive::Hive,
     skills::{Waiting, cache::ViewCache},
     types::AppError,
@@ -51,6 +52,8 @@ pub struct Desk {
     queue: Mutex<Vec<Waiting>>,
     /// Views that were asked for.
     pub(super) views: ViewCache,
+    /// What the faces of other registries tell of versions.
+    pub(super) artifacts: ArtifactCache,
     /// One world is put in force at a time.
     swap: Mutex<()>,
     /// Since when and how often each agent published.
