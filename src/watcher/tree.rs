@@ -64,6 +64,14 @@ pub fn candidates(custom: &Path, max: usize) -> io::Result<(Vec<String>, bool)> 
     Ok((found, false))
 }
 
+/// Whether a plain file stands where a skill's folder could.
+#[must_use]
+pub fn is_file(custom: &Path, name: &str) -> bool {
+    let stat = open_folder(CWD, custom.as_os_str())
+        .and_then(|root| Ok(statat(root, name, AtFlags::SYMLINK_NOFOLLOW)?));
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+}
+
 /// The names in a skill's folder itself, at most `max`.
 ///
 /// # Errors

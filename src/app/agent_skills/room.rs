@@ -48,6 +48,8 @@ pub struct Room {
     sweeping: bool,
     /// All watches have to be laid again, not before this time.
     rewatch: Option<Instant>,
+    /// They are being laid.
+    rewatching: bool,
     swept: Instant,
     /// Nothing is looked at before.
     rest_until: Option<Instant>,
@@ -143,6 +145,7 @@ impl Room {
             working: None,
             sweeping: false,
             rewatch: None,
+            rewatching: false,
             swept: now,
             rest_until: None,
             tells: tells && watched.is_ok(),
@@ -213,7 +216,8 @@ impl Room {
         }
         if self.sweep_due(poll) <= now {
             self.sweeping = true;
-            return Some(Work::Sweep { watch: self.rewatch.is_some_and(|at| at <= now) });
+            self.rewatching = self.rewatch.take_if(|at| *at <= now).is_some();
+            return Some(Work::Sweep { watch: self.rewatching });
         }
         if self.rest_until.is_some_and(|rest| rest > now) {
             return None;
@@ -272,14 +276,18 @@ impl Room {
             let mut state = self.agent.state();
             let warning =
                 format!("it has more than {MAX_FOLDERS} folders in /skills/custom: not all are looked at");
-            match crowded {
-                true => state.custom.insert("..".to_owned(), warning),
-                false => state.custom.remove(".."),
-            };
+            if crowded {
+                state.custom.insert("..".to_owned(), warning);
+            } else {
+                state.custom.remove("..");
+            }
         }
-        let Some(found) = found else { return };
-        if self.rewatch.is_some_and(|at| at <= now) {
-            self.rewatch = None;
+        let rewatched = std::mem::take(&mut self.rewatching);
+        let Some(found) = found else {
+            self.rewatch = rewatched.then_some(now + POLL).or(self.rewatch);
+            return;
+        };
+        if rewatched {
             self.look_at_all(found.into_keys().collect(), now);
             return;
         }
