@@ -71,6 +71,7 @@ async fn a_supervisor_killed_around_a_registration_registers_exactly_once() {
         registered(&hive, &format!("any-{n}"), &["0.0.0 pending writer"]).await;
         assert_eq!(created(&hive, &format!("any-{n}")).await, 1);
     }
+    hive.running("writer").await;
     eventually("the last round is its newest version", async || {
         let (status, _) = hive.send("GET", "/v1/skills/often", None).await;
         let seen = hive.sh("writer", "tail -1 /skills/often/SKILL.md").await;
@@ -138,8 +139,11 @@ async fn hostile_folders_are_refused_each_with_its_reason_and_the_good_one_besid
     ];
     let mut all = String::new();
     for (id, evil, _) in &hostile {
-        all += &md(id, "x");
-        all += &format!("{evil}\n");
+        // The skill's own file last: before, it is no skill.
+        all += &format!("mkdir {id}; {evil}\n");
+        if *id != "bomb" {
+            all += &md(id, "x");
+        }
     }
     all += "ln -s /etc whole-link; echo x > plain-file; mkdir -p deep; cd deep; for i in $(seq 200); do mkdir d; cd d; done";
     write(&hive, &all).await;

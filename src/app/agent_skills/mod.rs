@@ -133,12 +133,16 @@ impl Keeper {
         let mut next = now + LOOK;
         let poll = self.hive.world().config.registry.poll;
         for (id, room) in &mut self.rooms {
-            if let Some(work) = room.next_work(now, poll) {
+            while let Some(work) = room.next_work(now, poll) {
                 let (hive, watcher, slots) = (self.hive.clone(), self.watcher.clone(), self.slots.clone());
                 let (sender, id) = (self.sender.clone(), id.clone());
                 let agent = room.agent().clone();
                 tokio::spawn(async move {
-                    let _slot = slots.acquire().await;
+                    let _slot = match work {
+                        // Short, and every moment before it is one in which files are missed.
+                        Work::Watch(_) => None,
+                        Work::Sweep { .. } | Work::Folder(_) => slots.acquire().await.ok(),
+                    };
                     let done = perform(&hive, watcher, &agent, work).await;
                     // The hive stops: nobody waits for it any more.
                     sender.send((id, done)).unwrap_or_default();
@@ -164,9 +168,10 @@ async fn perform(
 ) -> Done {
     match work {
         Work::Sweep { watch } => room::sweep(agent.clone(), watcher.filter(|_| watch)).await,
+        Work::Watch(names) => room::watch(agent.clone(), names, watcher).await,
         Work::Folder(folder) => {
             let began = Instant::now();
-            let looked = room::look(agent.clone(), &folder, watcher).await;
+            let looked = room::look(agent.clone(), &folder).await;
             let (next, memo) = if looked.at_work && !folder.tell {
                 (room::Next::Again, folder.memo.clone())
             } else {
