@@ -17,6 +17,7 @@ mod metrics;
 mod observe;
 mod page;
 mod problem;
+mod rate;
 mod run_tools;
 mod runs;
 mod secrets;
@@ -62,7 +63,8 @@ pub fn operator_router(hive: Arc<Hive>, auth: Auth) -> Router {
 
 /// For the agents' doors: what [`Access::Agent`] in a request's extensions may do. Serve it with [`Doors`].
 fn doors_router(hive: Arc<Hive>) -> Router {
-    outside(inside(hive))
+    let rates = Arc::new(rate::Rates::new(hive.clone()));
+    outside(inside(hive).layer(from_fn_with_state(rates, rate::limit)))
 }
 
 fn routes() -> OpenApiRouter<Arc<Hive>> {

@@ -80,12 +80,12 @@ const ARCHIVES: [&str; 5] =
 
 /// Refuses what an HTML form can send: writes take JSON, the soul text by PUT, and skills archives.
 pub async fn refuse_forms(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let writes = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
     let path = path.as_ref().map_or("", MatchedPath::as_str);
-    let soul = path.ends_with("/soul") && request.method() == Method::PUT;
+    let soul = path.ends_with("/soul");
     let publishes = matches!(path, "/v1/skills" | "/v1/skills/{id}/versions")
         && media_type(request.headers()).is_some_and(|kind| ARCHIVES.contains(&kind.as_str()));
-    if !reads && !soul && !publishes && media_type(request.headers()).is_some() && !is_json(request.headers())
+    if writes && !soul && !publishes && media_type(request.headers()).is_some() && !is_json(request.headers())
     {
         return not_json().into_response();
     }

@@ -33,7 +33,7 @@ const IN_MEMORY: usize = 1 << 20;
 /// What a tar spends on an entry besides its content: two headers, their padding, an extended name.
 const ENTRY_OVERHEAD: u64 = 4 << 10;
 /// How an archive as a whole is named in faults.
-const WHOLE: &str = ".";
+const WHOLE: &str = "archive";
 
 /// How an archive is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

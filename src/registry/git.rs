@@ -25,6 +25,8 @@ pub use self::url::{BadUrl, Protocol, Url, check_reference};
 const LOOK: Duration = Duration::from_millis(250);
 /// How long `git` may take to end after it was told to.
 const GRACE: Duration = Duration::from_secs(3);
+/// What a file takes at least.
+const BLOCK: u64 = 4 << 10;
 /// Bytes of what `git` says last that are told on.
 const LAST_WORDS: usize = 2 << 10;
 
@@ -197,7 +199,7 @@ impl Run<'_> {
         command
             .args(args)
             .current_dir(self.into)
-            .env("GIT_ALLOW_PROTOCOL", self.url.protocol().name())
+            .env("GIT_ALLOW_PROTOCOL", self.url.protocol().allowed())
             .env("GIT_CEILING_DIRECTORIES", self.into.parent().unwrap_or(self.into))
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_ASKPASS", "")
@@ -273,14 +275,14 @@ async fn watch(folder: &Path, bounds: Bounds, until: Instant, url: &Url) -> GitE
     }
 }
 
-/// Bytes of all files below; what vanishes meanwhile counts nothing.
+/// Bytes of all files and folders below, each at least a block: a repository of few bytes can give millions of
+/// files. What vanishes meanwhile counts nothing.
 fn size(folder: &Path) -> u64 {
     walkdir::WalkDir::new(folder)
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.metadata().ok())
-        .filter(std::fs::Metadata::is_file)
-        .map(|meta| meta.len())
+        .map(|meta| meta.len().max(BLOCK))
         .sum()
 }
 

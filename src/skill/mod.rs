@@ -11,6 +11,7 @@ pub mod load;
 mod manifest;
 pub mod model;
 mod repair;
+pub mod scan;
 mod skill_md;
 pub mod source;
 pub mod strict;

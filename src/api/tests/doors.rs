@@ -199,3 +199,52 @@ async fn an_agent_reads_what_is_its_own_and_nothing_else() {
     let answer = open.call_as_agent("GET", "/v1/halt", "").await;
     assert_eq!((answer.status, answer.json()["title"].as_str()), (403, Some("Forbidden")));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_calls_too_often_is_asked_to_wait_and_nobody_else_is() {
+    let config = "[hive]\nname = 'demo'\n[api]\nagent_requests_per_second = 1\n[agents.writer]\n";
+    let open = crate::api::tests::setup::open_with(config).await;
+    let mut refused = None;
+    for _ in 0..20 {
+        let answer = open.call_as_agent("GET", "/v1/agents/writer", "").await;
+        if answer.status == 429 {
+            refused = Some(answer);
+        }
+        assert_eq!(open.call("GET", "/v1/agents/writer", "").await.status, 200);
+    }
+    let refused = refused.expect("twenty at once are more than four");
+    assert_eq!((refused.header("retry-after"), refused.json()["status"].as_u64()), ("1", Some(429)));
+    assert_eq!(refused.header("content-type"), "application/problem+json");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_tells_of_targets_without_a_secret_and_of_notices_that_nobody_got() {
+    use crate::{
+        db,
+        notify::message::{About, Notice},
+        runs::state::RunStatus,
+    };
+    let config = "[hive]\nname = 'demo'\n[agents.writer]\n[[notify.telegram]]\nname = 'chat'\nchat_id = '1'\n\
+                  token = 'NOT_SET'\n[[notify.webhook]]\nname = 'ops'\nurl = 'https://ops.example/x'\n";
+    let open = crate::api::tests::setup::open_with(config).await;
+    let told = async || {
+        let findings = open.call("GET", "/v1/doctor", "").await.json();
+        let of = |f: &&serde_json::Value| f["check"] == "notify";
+        let items = findings["items"].as_array().unwrap().clone();
+        items.iter().filter(of).map(|f| f["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = told().await;
+    assert!(before.len() == 1 && before[0].contains("chat: the secret NOT_SET is not set"), "{before:?}");
+    let now = open.hive.now();
+    let lost = move |tx: &db::Tx<'_>| {
+        let about = About { hive: "demo".into(), agent: "writer".into(), job: None };
+        let notice = Notice::of_run(about, 1, RunStatus::Failed, None, None, now);
+        db::outbox::enqueue_all(tx, &["ops"], &notice, now)?;
+        let row = db::outbox::heads(tx, &[], 1)?.remove(0);
+        db::outbox::given_up(tx, &row, "ops.example answered 410", now)
+    };
+    open.hive.db.write(lost).await.unwrap();
+    let after = told().await;
+    assert_eq!(after.len(), 2, "{after:?}");
+    assert!(after[1].ends_with("the last one to ops: ops.example answered 410"), "{after:?}");
+}

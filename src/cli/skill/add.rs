@@ -96,10 +96,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
         take_all(&fetched, &mut importer, &mut report, &mut told)?;
     }
     importer.finish()?;
-    bar.finish_and_clear();
     if !args.dry_run {
-        report.supervisor = Some(uptake::wait(context, &hive, &mut report.lines).await?);
+        let mut told = |line: &str| bar.set_message(line.to_owned());
+        report.supervisor = Some(uptake::register(context, &hive, &mut report.lines, &mut told).await?);
     }
+    bar.finish_and_clear();
     show(context, args, &report)
 }
 
@@ -132,7 +133,9 @@ fn show(context: &Context, args: &Args, report: &Report) -> Outcome {
         ui.json(&report.json(args.dry_run))?;
         return Ok(if failed { FAILED } else { 0 });
     }
-    for warning in report.notes.iter().chain(report.lines.iter().flat_map(|l| &l.warnings)) {
+    // What is refused is told by its errors.
+    let taken = report.lines.iter().filter(|l| l.outcome != Came::Failed);
+    for warning in report.notes.iter().chain(taken.flat_map(|l| &l.warnings)) {
         ui.warn(warning);
     }
     if report.lines.iter().any(|line| line.id.is_some()) {

@@ -1,4 +1,4 @@
-//! `skep skill validate`: whether a folder or an archive is a good skill. Needs no hive and no supervisor.
+//! `skep skill validate`: whether a folder is a good skill. Needs no hive and no supervisor.
 
 use std::path::Path;
 

@@ -1,14 +1,16 @@
 //! `skep skill list`, `search` and `show`: what the registry has.
 
 use semver::Version;
-use serde_json::Value;
 
 use super::super::{
     failure::Outcome,
     hive::Context,
     ui::{lines_of, plain, short},
 };
-use crate::{app::types::SkillView, ids::SkillId};
+use crate::{
+    app::types::{SkillVersionDetail, SkillView},
+    ids::SkillId,
+};
 
 /// Which skills.
 #[derive(Debug)]
@@ -42,10 +44,11 @@ pub(super) async fn list(context: &Context, filter: &Filter<'_>, json: bool) -> 
             skill.owner.as_str().into(),
             state(skill).into(),
             join(&skill.used_by).into(),
-            short(&skill.description, 60).into(),
+            short(skill.snippet.as_deref().unwrap_or(&skill.description), 60).into(),
         ]
     });
-    context.ui.table(&["ID", "LATEST", "OWNER", "STATE", "USED BY", "DESCRIPTION"], rows.collect())?;
+    let said = if filter.words.is_empty() { "DESCRIPTION" } else { "FOUND" };
+    context.ui.table(&["ID", "LATEST", "OWNER", "STATE", "USED BY", said], rows.collect())?;
     Ok(0)
 }
 
@@ -80,52 +83,49 @@ pub(super) async fn show(context: &Context, id: &SkillId, json: bool) -> Outcome
     }
     ui.line("")?;
     let rows = skill.versions.iter().map(|version| {
-        let mut state = vec![version.trust.clone()];
-        if version.yanked {
-            state.push("yanked".into());
-        }
-        state.extend(version.deprecated.as_ref().map(|why| format!("deprecated: {why}")));
-        vec![version.version.as_str().into(), state.join(", ").into(), version.digest.as_str().into()]
+        let state = states(&version.trust, version.yanked, version.deprecated.as_deref());
+        vec![version.version.as_str().into(), state.into(), version.digest.as_str().into()]
     });
     ui.table(&["VERSION", "STATE", "DIGEST"], rows.collect())?;
     Ok(0)
 }
 
 pub(super) async fn show_version(context: &Context, id: &SkillId, version: &Version, json: bool) -> Outcome {
-    let detail: Value = context.client()?.get(&format!("/v1/skills/{id}/versions/{version}"), &[]).await?;
+    let path = format!("/v1/skills/{id}/versions/{version}");
+    let detail: SkillVersionDetail = context.client()?.get(&path, &[]).await?;
     if json {
         context.ui.json(&detail)?;
         return Ok(0);
     }
-    let text = |key: &str| detail[key].as_str().map(plain);
     let ui = &context.ui;
-    ui.line(format!("{id}@{version}  {}", text("name").unwrap_or_default()))?;
-    if let Some(description) = detail["description"].as_str() {
-        ui.line(lines_of(description))?;
+    let declared = |key: &str| detail.manifest[key].as_str().unwrap_or_default();
+    ui.line(format!("{id}@{version}  {}", plain(declared("name"))))?;
+    ui.line(lines_of(declared("description")))?;
+    ui.line("")?;
+    let state = states(&detail.trust, detail.yanked, detail.deprecated.as_deref());
+    for (what, value) in [
+        ("source", &detail.source),
+        ("state", &state),
+        ("digest", &detail.digest),
+        ("registered", &detail.registered_at),
+    ] {
+        ui.line(format!("{what:<11} {}", plain(value)))?;
     }
     ui.line("")?;
-    let mut state = vec![text("trust").unwrap_or_default()];
-    if detail["yanked"] == true {
+    let rows = detail.files.iter().map(|file| {
+        let run = if file.executable { "yes" } else { "-" };
+        vec![file.path.as_str().into(), file.size.to_string().into(), run.into()]
+    });
+    ui.table(&["FILE", "BYTES", "EXECUTABLE"], rows.collect())?;
+    Ok(0)
+}
+
+/// `trusted, yanked, deprecated: why`
+fn states(trust: &str, yanked: bool, deprecated: Option<&str>) -> String {
+    let mut state = vec![trust.to_owned()];
+    if yanked {
         state.push("yanked".into());
     }
-    state.extend(text("deprecated").map(|why| format!("deprecated: {why}")));
-    ui.line(format!("{:<11} {}", "state", state.join(", ")))?;
-    for key in ["digest", "owner", "source"] {
-        if let Some(value) = text(key) {
-            ui.line(format!("{key:<11} {value}"))?;
-        }
-    }
-    let files = detail["files"].as_array().into_iter().flatten();
-    let rows: Vec<_> = files
-        .map(|file| {
-            let size = file["size"].as_u64().unwrap_or_default().to_string();
-            let mode = if file["executable"] == true { "x" } else { "-" };
-            vec![file["path"].as_str().unwrap_or_default().into(), size.into(), mode.into()]
-        })
-        .collect();
-    if !rows.is_empty() {
-        ui.line("")?;
-        ui.table(&["FILE", "BYTES", "RUN"], rows)?;
-    }
-    Ok(0)
+    state.extend(deprecated.map(|why| format!("deprecated: {why}")));
+    state.join(", ")
 }

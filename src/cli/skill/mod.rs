@@ -29,9 +29,14 @@ Examples:
   skep skill deprecate note-taking@1.2.0 'loses notes longer than a page; use 1.3'
   skep skill deprecate note-taking@1.2.0 --undo";
 
+const RM_EXAMPLES: &str = "\
+Examples:
+  skep skill rm weather                 one that was published, or that an agent wrote
+  skep skill rm weather --folder        one that was added: also skills/weather";
+
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  skep skill list --all                 what is pending
+  skep skill list                       what is pending
   skep skill diff weather               what the newest version changes
   skep skill approve weather@1.0.1";
 
@@ -128,6 +133,9 @@ pub struct VersionArgs {
 pub struct RmArgs {
     /// Which skill
     id: SkillId,
+    /// Remove its source folders in this hive, too; otherwise it would come back from them
+    #[arg(long)]
+    folder: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -227,6 +235,7 @@ pub enum Command {
     #[command(after_help = DEPRECATE_EXAMPLES)]
     Deprecate(DeprecateArgs),
     /// Remove a skill that nothing uses, with all of its versions
+    #[command(after_help = RM_EXAMPLES)]
     Rm(RmArgs),
     /// Let others than its author use a version that an agent wrote
     #[command(after_help = APPROVE_EXAMPLES)]

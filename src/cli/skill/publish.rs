@@ -9,11 +9,11 @@ use super::{
         failure::{Failure, Outcome, USAGE},
         hive::{Context, mistakes},
         offline,
-        ui::plain,
     },
     check::below,
 };
 use crate::{
+    app::skills::{Outcome as Came, Published},
     config::model::SkillLimits,
     registry::{
         archive::{self, Format},
@@ -79,17 +79,18 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     if args.allow_older {
         query.push(("allow_older", "true"));
     }
-    let answer: Value = client.upload(&path, &query, "application/zstd", packed).await?;
+    let published: Published = client.upload(&path, &query, "application/zstd", packed).await?;
     if args.json {
-        context.ui.json(&answer)?;
+        context.ui.json(&published)?;
         return Ok(0);
     }
-    let text = |key: &str| answer[key].as_str().map(plain).unwrap_or_default();
-    for warning in answer["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for warning in &published.warnings {
         context.ui.warn(warning);
     }
-    let same = answer["outcome"] == "same";
-    let done = if same { "is there already, with the same content" } else { "is published" };
-    context.ui.line(format!("{}@{} {done} ({})", text("id"), text("version"), text("digest")))?;
+    let done = match published.outcome {
+        Came::Same => "is there already, with the same content",
+        Came::Created | Came::Updated => "is published",
+    };
+    context.ui.line(format!("{}@{} {done} ({})", published.id, published.version, published.digest))?;
     Ok(0)
 }

@@ -1,5 +1,10 @@
 //! What may be done with skills and versions that are in the registry.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,7 +18,7 @@ use super::{
     },
     DeprecateArgs, Exact, IdArgs, RmArgs, RollbackArgs, VersionArgs, YankArgs,
 };
-use crate::registry::sources;
+use crate::{app::types::SkillView, registry::sources};
 
 /// `skep skill reject`.
 #[derive(Debug, clap::Args)]
@@ -92,20 +97,57 @@ pub(super) async fn enable(context: &Context, args: &IdArgs, enabled: bool) -> O
 }
 
 pub(super) async fn remove(context: &Context, args: &RmArgs) -> Outcome {
-    let question = format!("{} and all of its versions go from the registry. Remove it?", args.id);
+    let client = context.client()?;
+    let path = format!("/v1/skills/{}", args.id);
+    let skill: SkillView = client.get(&path, &[]).await?;
+    let folders = folders(context, args);
+    let too = match (args.folder, folders.is_empty()) {
+        (true, false) => format!(" {} goes, too.", shown_all(&folders)),
+        _ => String::new(),
+    };
+    let question = format!("{} and all of its versions go from the registry.{too} Remove it?", args.id);
     if !args.yes && !ask::sure(context, "rm", &question)? {
         return Ok(FAILED);
     }
-    context.client()?.call::<()>(Method::DELETE, &format!("/v1/skills/{}", args.id), None).await?;
-    context.ui.line(format!("{} is removed", args.id))?;
-    for folder in folders(context, args) {
-        context.ui.warn(format!("{folder} is still there: remove it too, or the skill comes back from it"));
+    // What is in use is refused; its folders stay then.
+    let aside = if args.folder && skill.used_by.is_empty() { set_aside(&folders)? } else { Vec::new() };
+    if let Err(refused) = client.call::<()>(Method::DELETE, &path, None).await {
+        for (folder, hidden) in aside {
+            fs::rename(&hidden, &folder)?;
+        }
+        let remedy = !args.folder && !folders.is_empty() && skill.used_by.is_empty();
+        return Err(if remedy {
+            refused.help(format!("add --folder to remove {}, too", shown_all(&folders)))
+        } else {
+            refused
+        });
     }
+    for (_, hidden) in aside {
+        fs::remove_dir_all(hidden)?;
+    }
+    context.ui.line(format!("{} is removed", args.id))?;
     Ok(0)
 }
 
+fn shown_all(folders: &[PathBuf]) -> String {
+    folders.iter().map(|f| hive::shown(f)).collect::<Vec<_>>().join(", ")
+}
+
+/// Hides folders under names that are no skills', to be removed or brought back.
+fn set_aside(folders: &[PathBuf]) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
+    let mut aside = Vec::new();
+    for folder in folders {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let hidden = folder.with_file_name(format!(".skep-rm-{}-{name}", std::process::id()));
+        fs::rename(folder, &hidden)
+            .map_err(|e| Failure::new(format!("cannot remove {}: {e}", hive::shown(folder))))?;
+        aside.push((folder.clone(), hidden));
+    }
+    Ok(aside)
+}
+
 /// Source folders of this hive that state the id.
-fn folders(context: &Context, args: &RmArgs) -> Vec<String> {
+fn folders(context: &Context, args: &RmArgs) -> Vec<PathBuf> {
     let Ok(hive) = context.hive() else { return Vec::new() };
     if context.host.is_some() {
         return Vec::new();
@@ -115,9 +157,9 @@ fn folders(context: &Context, args: &RmArgs) -> Vec<String> {
     for source in &loaded.config.registry.sources {
         let base = hive.resolve(source);
         let candidates = sources::scan(&base).candidates.into_iter();
-        found.extend(
-            candidates.filter(|c| c.id == args.id.as_str()).map(|c| hive::shown(&base.join(c.folder))),
-        );
+        // A source that is itself the skill is not ours to remove.
+        let inside = candidates.filter(|c| c.id == args.id.as_str() && c.folder != Path::new("."));
+        found.extend(inside.map(|c| base.join(c.folder)));
     }
     found
 }

@@ -119,6 +119,19 @@ async fn what_takes_too_long_or_is_too_large_is_ended() {
     let small = Bounds { bytes: 1000, ..BOUNDS };
     let told = fetch(&repository.url(), None, into.path(), small, &mut |_| ()).await.unwrap_err();
     assert!(matches!(told, GitError::Large { .. }), "{told}");
+    // Five levels of sixteen names: a million files from six objects.
+    let mut inner = repository.git(&["rev-parse", "HEAD:SKILL.md"]);
+    for level in 0..5 {
+        let kind = if level == 0 { "100644 blob" } else { "040000 tree" };
+        let list: String = (0..16).map(|n| format!("{kind} {inner}\tx{n:02}\n")).collect();
+        fs::write(repository.dir.path().join("list"), list).unwrap();
+        inner = repository.git(&["-c", "alias.made=!git mktree < list", "made"]);
+    }
+    let commit = repository.git(&["commit-tree", &inner, "-m", "x"]);
+    repository.git(&["branch", "bomb", &commit]);
+    let into = tempfile::tempdir().unwrap();
+    let told = fetch(&repository.url(), Some("bomb"), into.path(), BOUNDS, &mut |_| ()).await.unwrap_err();
+    assert!(matches!(told, GitError::Large { .. }), "{told}");
     let into = tempfile::tempdir().unwrap();
     let short = Bounds { time: Duration::ZERO, ..BOUNDS };
     let told = fetch(&repository.url(), None, into.path(), short, &mut |_| ()).await.unwrap_err();

@@ -17,10 +17,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    pub(super) fn name(self) -> &'static str {
+    /// What git may speak: the operator's own configuration may turn https into ssh, and back.
+    pub(super) fn allowed(self) -> &'static str {
         match self {
-            Self::Https => "https",
-            Self::Ssh => "ssh",
+            Self::Https | Self::Ssh => "https:ssh",
             Self::File => "file",
         }
     }

@@ -48,7 +48,17 @@ fn frontmatter_that_cannot_be_read_is_cured_or_refused_with_its_place() {
     hive.write("in/silent/SKILL.md", "---\nname: silent\n---\nx\n");
     let ran = add(&hive, &["in"]);
     assert_eq!(ran.code, 1);
-    assert_snapshot!(format!("{}{}", ran.out, ran.err), @"");
+    assert_snapshot!(format!("{}{}", ran.out, ran.err), @r#"
+    SKILL  VERSION  RESULT  DIGEST               FOLDER
+    cured  -        new     sha256:5d5047093ea6  skills/cured
+    warning: in/cured/SKILL.md:3:1: A value with a colon needs quotes; read as: description: "Use when: it rains" (put the value in quotes)
+    warning: in/cured/SKILL.md: Invalid YAML in frontmatter: mapping values are not allowed in this context at line 3, column 22
+    no supervisor runs: the next `skep up` registers them
+    3 skills: 1 new, 2 not taken in; 1 with warnings
+    error: 2 skills were not taken in:
+      in/broken/SKILL.md:3:14: Invalid YAML: unclosed bracket '['
+      in/silent/SKILL.md: Missing description (add `description: …` to the frontmatter)
+    "#);
 }
 
 #[test]
@@ -66,7 +76,12 @@ fn what_is_there_is_the_same_or_differs_and_is_replaced_only_by_force() {
     hive.write("in/notes/SKILL.md", &skill_md("notes", "two"));
     let ran = add(&hive, &["in/notes"]);
     assert_eq!(ran.code, 1);
-    assert_snapshot!(ran.err, @"");
+    assert_snapshot!(ran.err, @r"
+    1 skill: 1 not taken in
+    error: notes was not taken in:
+      in/notes: skills/notes is there with other content
+    help: add --force to replace it; versions that were registered stay in the registry
+    ");
     assert!(hive.read("skills/notes/SKILL.md").contains("one"));
     let dry = json(&hive, &["add", "--force", "--dry-run", "in/notes"], 0);
     assert_eq!((&dry["updated"], &dry["dry_run"]), (&1.into(), &true.into()));

@@ -58,6 +58,28 @@ fn a_link_keeps_only_the_skill_out_that_holds_it() {
 }
 
 #[test]
+fn zips_of_the_usual_tools_come_in_and_other_packings_are_told() {
+    let hive = made();
+    let zipped = |script: &str| system(&hive, "python3", &["-c", &format!("import zipfile,sys\n{script}")]);
+    // To a pipe, so that sizes stand behind each entry.
+    zipped(
+        "class W:\n def __init__(s): s.b=b''\n def write(s,d): s.b+=bytes(d); return len(d)\n def flush(s): pass\n\
+         w=W()\nz=zipfile.ZipFile(w,'w',zipfile.ZIP_DEFLATED)\nz.write('repo/skills/one/SKILL.md')\nz.close()\n\
+         open('stream.zip','wb').write(w.b)",
+    );
+    zipped(
+        "z=zipfile.ZipFile('lzma.zip','w',zipfile.ZIP_LZMA)\nz.write('repo/skills/one/SKILL.md')\nz.close()",
+    );
+    assert_eq!(json(&hive, &["add", "stream.zip", "--dry-run"], 0)["new"], 1);
+    let ran = add(&hive, &["lzma.zip"]);
+    assert!(
+        ran.code == 1 && ran.err.contains("SKILL.md: is packed otherwise than with deflate"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn an_archive_that_leads_out_is_refused_whole() {
     let hive = made();
     hive.write("escape.txt", "x");

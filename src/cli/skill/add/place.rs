@@ -182,7 +182,7 @@ impl<'a> Importer<'a> {
         }
         let read = |here: &Standing| here.read.clone().flatten();
         if let Some(same) = standing.iter().find(|here| read(here).is_some_and(|(d, _)| d == digest)) {
-            line.came(Outcome::Same, shown(&same.at()));
+            line.came(Outcome::Same, same.at());
             return Ok(line);
         }
         let at = self.target.join(&name);
@@ -198,7 +198,7 @@ impl<'a> Importer<'a> {
             let what = version.map_or_else(String::new, |v| format!(" as version {v}"));
             line.refuse(
                 format!("{} is there{what} with other content", shown(other)),
-                "--force replaces it; versions that were registered stay in the registry",
+                "add --force to replace it; versions that were registered stay in the registry",
             );
             return Ok(line);
         }
@@ -214,7 +214,7 @@ impl<'a> Importer<'a> {
                 .map_err(|e| Failure::new(format!("cannot write {}: {e}", shown(&to))))?;
         }
         self.remember(id, &to, digest, stated(skill));
-        line.came(outcome, shown(&to));
+        line.came(outcome, to);
         Ok(line)
     }
 

@@ -1,12 +1,15 @@
 //! What came of each skill, for people and as JSON.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    super::{super::failure::Failure, super::ui::Ui, check::below},
+    super::{super::failure::Failure, super::hive::shown, super::ui::Ui, check::below},
     uptake::Uptake,
 };
 use crate::error::Fault;
@@ -48,6 +51,9 @@ pub(super) struct Line {
     pub(super) errors: Vec<String>,
     #[serde(skip)]
     pub(super) help: Vec<String>,
+    /// `folder` in full.
+    #[serde(skip)]
+    pub(super) at: Option<PathBuf>,
     #[serde(skip)]
     stated: String,
 }
@@ -65,6 +71,7 @@ impl Line {
             warnings: Vec::new(),
             errors: Vec::new(),
             help: Vec::new(),
+            at: None,
             stated: stated.to_owned(),
         }
     }
@@ -96,8 +103,18 @@ impl Line {
         self.help.push(help.to_owned());
     }
 
-    pub(super) fn came(&mut self, outcome: Outcome, folder: String) {
-        (self.outcome, self.folder) = (outcome, Some(folder));
+    pub(super) fn came(&mut self, outcome: Outcome, at: PathBuf) {
+        self.outcome = outcome;
+        self.folder = Some(shown(&at));
+        self.at = Some(at);
+    }
+
+    /// It stands in the hive's folder, and the supervisor does not want it.
+    pub(super) fn not_registered(&mut self, refused: Failure) {
+        let folder = self.folder.as_deref().unwrap_or_default();
+        self.errors.push(format!("{folder} is there, but is not registered: {}", refused.message));
+        self.errors.extend(refused.details);
+        (self.outcome, self.registered) = (Outcome::Failed, Some(false));
     }
 }
 
@@ -167,7 +184,8 @@ impl Report {
             1 => "1 skill".to_owned(),
             n => format!("{n} skills"),
         };
-        let warned = self.lines.iter().filter(|line| !line.warnings.is_empty()).count();
+        let odd = |line: &&Line| line.outcome != Outcome::Failed && !line.warnings.is_empty();
+        let warned = self.lines.iter().filter(odd).count();
         let warned = if warned > 0 { format!("; {warned} with warnings") } else { String::new() };
         let dry = if dry_run { " (nothing was written)" } else { "" };
         format!("{skills}: {}{warned}{dry}", parts.join(", "))
