@@ -4,6 +4,7 @@
 
 pub mod check;
 pub mod digest;
+pub mod document;
 mod draft;
 mod fields;
 pub mod load;
