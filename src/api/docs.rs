@@ -49,9 +49,9 @@ fn describe(mut api: OpenApi) -> OpenApi {
     api.info.version = env!("CARGO_PKG_VERSION").into();
     api.info.description = Some(
         "On the hive's unix socket no token is needed; on TCP the bearer token of `.skep/token`. Errors are \
-         `application/problem+json`. Writes accept `Idempotency-Key`: for new jobs, runs and events the answer is kept \
-         for 24 hours, and a repeat is answered the same; all others but `exec` may be repeated without harm, so \
-         their keys are not kept."
+         `application/problem+json`. Writes accept `Idempotency-Key`: for new jobs, runs, events and documents, and for \
+         changes of documents, the answer is kept for 24 hours, and a repeat does nothing more; all others but `exec` \
+         may be repeated without harm, so their keys are not kept."
             .into(),
     );
     let components = api.components.get_or_insert_default();

@@ -72,6 +72,7 @@ impl From<AppError> for Problem {
             AppError::Forbidden(_) => StatusCode::FORBIDDEN,
             AppError::Conflict(_) | AppError::InUse { .. } => StatusCode::CONFLICT,
             AppError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            AppError::Changed(_) => StatusCode::PRECONDITION_FAILED,
             AppError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             AppError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

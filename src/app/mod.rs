@@ -5,6 +5,7 @@
 mod agents;
 mod clock;
 pub mod doctor;
+pub mod documents;
 pub mod events;
 mod exec;
 pub mod figures;

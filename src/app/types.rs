@@ -35,6 +35,9 @@ pub enum AppError {
         /// Each fault: JSON pointer (or file and line) and what is wrong.
         errors: Vec<(String, String)>,
     },
+    /// It is no longer what the caller saw (412).
+    #[error("{0}")]
+    Changed(String),
     /// Something outside does not answer: the engine, the disk (503).
     #[error("{0}")]
     Unavailable(String),

@@ -58,6 +58,10 @@ pub struct PublishOptions {
     pub expect_id: Option<SkillId>,
     /// Also what is odd but loads is an error.
     pub strict: bool,
+    /// The version of a SKILL.md that states none; none: the next one, or that of the same content.
+    pub version: Option<Version>,
+    /// How far it is trusted, when that does not follow from its publisher.
+    pub trust: Option<Trust>,
     /// A repeat under this key is answered the same.
     pub key: Option<OnceKey>,
 }
@@ -163,11 +167,11 @@ impl Hive {
         let world = self.world();
         let registry = &world.config.registry;
         let limits = model_limits(registry.limits);
-        let trust = match (publisher, registry.agent_skills) {
+        let trust = how.trust.unwrap_or(match (publisher, registry.agent_skills) {
             (Owner::BuiltIn | Owner::Operator, _) => Trust::Trusted,
             (Owner::Agent(_), AgentSkills::Auto) => Trust::Approved,
             (Owner::Agent(_), AgentSkills::Manual) => Trust::Pending,
-        };
+        });
         let (staged, report) = tokio::task::spawn_blocking(move || {
             let report = skill::load::read(staged.source(), limits);
             (staged, report)
@@ -229,7 +233,7 @@ fn decide(
     let there = entry.into_iter().flat_map(|e| e.versions.values().map(|v| (&v.version, v.digest)));
     let all: Vec<(&Version, Digest)> = there.chain(retired.iter().map(|(v, d)| (v, *d))).collect();
     let version = if skill.shape == Shape::SkillMd && skill.version == Version::new(0, 0, 0) {
-        version_for(digest, &all)
+        how.version.clone().unwrap_or_else(|| version_for(digest, &all))
     } else {
         skill.version.clone()
     };

@@ -4,6 +4,7 @@
 //! Frontmatter that means nothing here is kept, comments and layout of it are not; the content is kept byte for byte.
 
 use semver::Version;
+use serde_json::Value;
 
 use super::{
     MAX_DESCRIPTION, MAX_TAGS, MAX_TITLE,
@@ -17,6 +18,7 @@ use crate::{
         draft::Draft,
         fields::Fields,
         manifest::not_utf8,
+        model::Skill,
         skill_md::{OURS, decoded, printable, split, tree},
         source::SKILL_MD,
         yaml::{Kind, Node},
@@ -123,10 +125,16 @@ impl Text {
         })
     }
 
-    /// Whether it states a version of its own.
+    /// The title that the SKILL.md of a skill gives it.
     #[must_use]
-    pub fn states_version(&self) -> bool {
-        self.kept.metadata.iter().any(|(key, _)| key == "version")
+    pub fn title_of(skill: &Skill) -> String {
+        let stated = skill.extra.get("title").or_else(|| skill.extra.get("metadata")?.get("title"));
+        let stated = match stated {
+            Some(Value::String(text)) => printable(text, false),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        if stated.is_empty() { skill.name.clone() } else { stated }
     }
 
     /// The SKILL.md. One that states a version states `version` instead.
@@ -137,7 +145,7 @@ impl Text {
             metadata.push(("title".into(), string(&self.title)));
         }
         if !self.tags.is_empty() {
-            metadata.push(("tags".into(), string(&serde_json::Value::from(self.tags.clone()).to_string())));
+            metadata.push(("tags".into(), string(&Value::from(self.tags.clone()).to_string())));
         }
         metadata.extend(self.kept.metadata.iter().map(|(key, node)| match key.as_str() {
             "version" => (key.clone(), string(&version.to_string())),
