@@ -81,3 +81,7 @@ pub fn origins(conn: &Connection, id: &SkillId) -> Result<Vec<String>, DbError> 
     let rows = query.query_map([id.as_str()], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
+
+#[cfg(test)]
+#[path = "documents_tests.rs"]
+mod tests;

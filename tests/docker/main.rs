@@ -6,6 +6,7 @@ mod agents;
 mod bare;
 mod clis;
 mod crash;
+mod documents;
 mod door;
 mod engine;
 mod engine_faults;

@@ -22,6 +22,7 @@ use crate::{
 };
 
 /// The folder of a document.
+#[derive(Clone)]
 pub(super) struct Home {
     /// The source folder that it is in.
     root: PathBuf,
@@ -81,11 +82,15 @@ impl Home {
             }));
         }
         let world = hive.world();
-        Ok(world.config.registry.sources.first().map(|source| {
-            let root = hive.paths.resolve(source);
-            let folder = root.join(slug.as_str());
-            Self { folder, origin: format!("{}/{slug}", source.display()), root }
-        }))
+        let Some(source) = world.config.registry.sources.first() else { return Ok(None) };
+        let root = hive.paths.resolve(source);
+        let (folder, origin) = (root.join(slug.as_str()), format!("{}/{slug}", source.display()));
+        if folder.symlink_metadata().is_ok() {
+            return Err(AppError::Conflict(format!(
+                "{origin} is there already and is not what the registry has (see `skep validate`): mend or remove it"
+            )));
+        }
+        Ok(Some(Self { root, folder, origin }))
     }
 
     fn file(&self) -> PathBuf {
@@ -122,7 +127,7 @@ impl Home {
         }
     }
 
-    /// Removes the document's folder; false when it was gone.
+    /// Removes the document's folder.
     ///
     /// # Errors
     /// It holds more than the document, or of the file system.
@@ -134,7 +139,9 @@ impl Home {
                 self.origin
             )));
         }
+        let gone = |e: io::Error| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) };
         fs::remove_file(self.file())
+            .or_else(gone)
             .and_then(|()| fs::remove_dir(&self.folder))
             .map_err(|e| unwritable(&self.folder, &e))
     }
@@ -158,21 +165,23 @@ impl Prepared {
         &self.home.origin
     }
 
-    /// Moves the file to its place.
+    /// Moves the file to its place; answers where that is.
     ///
     /// # Errors
     /// Of the file system; the document is published all the same.
-    pub(super) fn commit(self, slug: &SkillId) -> Result<()> {
-        let target = self.home.file();
-        let moved = fs::create_dir_all(&self.home.folder)
-            .and_then(|()| self.file.persist(&target).map_err(|e| e.error))
-            .and_then(|_| fs::File::open(&self.home.folder)?.sync_all());
-        moved.map_err(|e| {
-            AppError::Unavailable(format!(
-                "{slug} is in the registry, but {} could not be written: {e}",
-                target.display()
-            ))
-        })
+    pub(super) fn commit(self, slug: &SkillId) -> Result<Home> {
+        let Self { file, home } = self;
+        let target = home.file();
+        fs::create_dir_all(&home.folder)
+            .and_then(|()| file.persist(&target).map_err(|e| e.error))
+            .and_then(|_| fs::File::open(&home.folder)?.sync_all())
+            .map_err(|e| {
+                AppError::Unavailable(format!(
+                    "{slug} is in the registry, but {} could not be written: {e}",
+                    target.display()
+                ))
+            })?;
+        Ok(home)
     }
 }
 
@@ -187,6 +196,11 @@ impl Hive {
         }
         let Some(home) = Home::of(self, &base.origin) else { return Ok(false) };
         let Some(there) = home.read()?.filter(|there| *there != base.file) else { return Ok(false) };
+        // What the registry has, as an older version too, is not lost when it is written over.
+        let known = |digest| self.store.read(digest, SKILL_MD).ok().flatten().as_ref() == Some(&there);
+        if base.entry.versions.values().any(|version| known(&version.digest)) {
+            return Ok(false);
+        }
         self.refresh(&UpdateScope::default()).await;
         let now = self.snapshot(None, &base.entry.id).await?;
         if now.file == there {

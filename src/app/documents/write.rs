@@ -15,7 +15,7 @@ use crate::{
         Result,
         hive::Hive,
         jobs::OnceKey,
-        skills::{Only, Outcome, PublishOptions, Published},
+        skills::{Only, PublishOptions, Published},
         types::{AppError, fault_pair},
         world::UpdateScope,
     },
@@ -117,14 +117,11 @@ impl Hive {
                 continue;
             }
             match self.publish_edit(caller, &base, &text, key.clone()).await {
-                Ok(published) if published.outcome != Outcome::Same => {
-                    return self.edited(caller, &base, text, &published).await;
-                }
-                // Somebody else made the same version first.
-                Ok(_) => {}
+                Ok(published) => return self.edited(caller, &base, text, &published).await,
                 Err(e @ AppError::Conflict(_)) if self.snapshot(caller, slug).await?.next == base.next => {
                     return Err(e);
                 }
+                // Somebody else made that version first.
                 Err(AppError::Conflict(_)) => {}
                 Err(e) => return Err(e),
             }
@@ -158,10 +155,23 @@ impl Hive {
             key,
         };
         let published = self.lay(draft).await?;
-        if let Some(prepared) = prepared.filter(|_| published.outcome != Outcome::Same) {
-            prepared.commit(slug)?;
+        if let Some(prepared) = prepared {
+            self.keep_newest(prepared.commit(slug)?, slug, &base.next).await?;
         }
         Ok(published)
+    }
+
+    /// Of edits at the same time the last one stays in the folder, whichever was written last.
+    async fn keep_newest(&self, home: Home, slug: &SkillId, written: &Version) -> Result<()> {
+        let mut written = written.clone();
+        loop {
+            let now = self.snapshot(None, slug).await?;
+            if now.version.version == written {
+                return Ok(());
+            }
+            home.clone().prepare(&now.file)?.commit(slug)?;
+            written = now.version.version;
+        }
     }
 
     /// What an edit made, also when others went on from it.

@@ -58,7 +58,8 @@ pub struct PublishOptions {
     pub expect_id: Option<SkillId>,
     /// Also what is odd but loads is an error.
     pub strict: bool,
-    /// The version of a SKILL.md that states none; none: the next one, or that of the same content.
+    /// The version of a SKILL.md that states none, which nobody may have published before; none: the next one, or that
+    /// of the same content.
     pub version: Option<Version>,
     /// How far it is trusted, when that does not follow from its publisher.
     pub trust: Option<Trust>,
@@ -245,6 +246,9 @@ fn decide(
             given: digest,
         };
         return Err(refused.into());
+    }
+    if how.version.is_some() && known.is_some() {
+        return Err(AppError::Conflict(format!("{id}@{version} was published meanwhile")));
     }
     let newest = entry.and_then(|e| e.versions.keys().next_back());
     if let (None, Some(newest), false) = (known, newest.filter(|n| **n > version), how.allow_older) {
