@@ -19,11 +19,11 @@ pub use tools::{
 };
 
 use self::snapshot::{Snapshot, source, visible};
-use super::{Result, hive::Hive, types::AppError};
+use super::{Result, hive::Hive, skills::trust_name, types::AppError};
 use crate::{
     db::{self, documents::Counted},
     ids::{AgentId, SkillId},
-    registry::index::{SkillEntry, Trust, VersionEntry},
+    registry::index::{SkillEntry, VersionEntry},
     skill::{
         document::{Mistake, Text},
         model::{Shape, Skill},
@@ -101,16 +101,6 @@ fn invalid(mistakes: Vec<Mistake>) -> AppError {
 
 fn no_document(slug: &SkillId) -> AppError {
     AppError::NotFound(format!("there is no skill document {slug}"))
-}
-
-fn trust_name(trust: Trust) -> String {
-    match trust {
-        Trust::Trusted => "trusted",
-        Trust::Approved => "approved",
-        Trust::Pending => "pending",
-        Trust::Rejected => "rejected",
-    }
-    .to_owned()
 }
 
 /// A document as lists show it.

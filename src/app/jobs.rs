@@ -52,7 +52,9 @@ impl From<ManualError> for AppError {
     fn from(error: ManualError) -> Self {
         match error {
             ManualError::NoJob(_) => Self::NotFound(error.to_string()),
-            ManualError::Overlap { .. } | ManualError::Crowded(_) => Self::Conflict(error.to_string()),
+            ManualError::Overlap { .. } | ManualError::Waits { .. } | ManualError::Crowded(_) => {
+                Self::Conflict(error.to_string())
+            }
             ManualError::Db(e) => e.into(),
         }
     }
@@ -198,7 +200,8 @@ impl Hive {
                     let job = own(tx, caller.as_ref(), id)?;
                     scene.must_be_able(tx, &job)?;
                     let run = db::queue::claim_manual(tx, id, now, &mut tick)?;
-                    Ok(hive.run_view(&run, &hive.zone()))
+                    let (run, obstacle) = runs::obstructed(tx, run, &hive.world().config.runs)?;
+                    Ok(hive.run_view(&run, obstacle, &hive.zone()))
                 })?;
                 Ok::<_, AppError>((view, tick))
             })

@@ -20,6 +20,7 @@ mod sync;
 mod terminal;
 pub mod tools;
 pub mod types;
+mod uptake;
 pub mod world;
 
 /// Result of use cases.
@@ -29,4 +30,3 @@ pub use exec::{AttachInput, AttachOutput, Attached};
 pub use hive::Hive;
 pub use logs::{LogRequest, LogStream};
 pub use runs::RunOutputRequest;
-pub use skills::SkillFilter;

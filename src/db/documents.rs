@@ -71,17 +71,6 @@ pub fn origin(conn: &Connection, id: &SkillId, version: &Version) -> Result<Opti
         .optional()?)
 }
 
-/// Where the versions of a skill came from, each place once.
-///
-/// # Errors
-/// The database fails.
-pub fn origins(conn: &Connection, id: &SkillId) -> Result<Vec<String>, DbError> {
-    let mut query =
-        conn.prepare_cached("SELECT DISTINCT source FROM skill_version WHERE skill_id = ?1 ORDER BY source")?;
-    let rows = query.query_map([id.as_str()], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
 #[cfg(test)]
 #[path = "documents_tests.rs"]
 mod tests;

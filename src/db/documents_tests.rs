@@ -64,7 +64,6 @@ async fn versions_are_counted_in_the_transaction_that_registers_them() {
         let counted = Counted { version: 3, created_on: at(0), modified_on: at(3) };
         assert_eq!(get(tx, &id)?.as_ref(), Some(&counted));
         assert_eq!(all(tx)?, BTreeMap::from([(id.clone(), counted)]));
-        assert_eq!(origins(tx, &id)?, ["skills/notes-1", "skills/notes-2"]);
         assert_eq!(origin(tx, &id, &"0.0.1".parse().unwrap())?.as_deref(), Some("skills/notes-2"));
         remove(tx, &id)?;
         assert_eq!(get(tx, &id)?, None);

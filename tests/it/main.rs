@@ -7,6 +7,7 @@ mod offline;
 mod scheduled;
 mod server;
 mod shell;
+mod skills;
 mod supervised;
 mod support;
 mod up;

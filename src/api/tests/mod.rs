@@ -12,3 +12,4 @@ mod jobs;
 mod problems;
 mod runs;
 pub(crate) mod setup;
+mod skills;

@@ -8,6 +8,7 @@ use std::{
     io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use semver::Version;
@@ -190,7 +191,7 @@ impl Hive {
     ///
     /// # Errors
     /// What was changed cannot be taken in.
-    pub(super) async fn take_in(&self, base: &Snapshot) -> Result<bool> {
+    pub(super) async fn take_in(self: &Arc<Self>, base: &Snapshot) -> Result<bool> {
         if base.entry.owner != Owner::Operator {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use semver::Version;
 use super::{
     DocumentView, Enabled,
     folder::Home,
-    invalid, no_document,
+    invalid,
     snapshot::{Snapshot, next_version, owner_of},
 };
 use crate::{
@@ -16,15 +16,11 @@ use crate::{
         hive::Hive,
         jobs::OnceKey,
         skills::{Only, PublishOptions, Published},
-        types::{AppError, fault_pair},
-        world::UpdateScope,
+        types::AppError,
     },
     db::{self, idempotency::Known},
     ids::{AgentId, Digest, SkillId},
-    registry::{
-        index::{Owner, Trust},
-        safe_copy::CopyError,
-    },
+    registry::index::{Owner, Trust},
     skill::{
         document::{Create, Edit, Text},
         source::SKILL_MD,
@@ -214,7 +210,7 @@ impl Hive {
                     }
                 }
                 let files = files.iter().map(|(path, exec, bytes)| (path.as_str(), *exec, bytes.as_slice()));
-                Ok::<_, AppError>(store.stage_files(id.as_str(), files, &limits).map_err(refused)?)
+                Ok::<_, AppError>(store.stage_files(id.as_str(), files, &limits)?)
             };
             let staged = tokio::task::spawn_blocking(staging)
                 .await
@@ -261,16 +257,8 @@ impl Hive {
         if caller.is_some() {
             found.changeable(caller)?;
         }
-        let answer = Enabled { name: slug.to_string(), enabled };
-        if found.entry.enabled == enabled {
-            return Ok(answer);
-        }
-        let (id, now) = (slug.clone(), self.now());
-        if !self.db.write(move |tx| db::skills::set_enabled(tx, &id, enabled, now)).await? {
-            return Err(no_document(slug));
-        }
-        self.refresh(&UpdateScope::default()).await;
-        Ok(answer)
+        self.set_skill_enabled(caller, slug, enabled).await?;
+        Ok(Enabled { name: slug.to_string(), enabled })
     }
 
     /// Where an operator's document is also written.
@@ -284,18 +272,6 @@ impl Hive {
         match owner {
             Owner::Operator => Home::find(self, slug, origin, version),
             Owner::BuiltIn | Owner::Agent(_) => Ok(None),
-        }
-    }
-}
-
-/// Why files could not be laid down.
-fn refused(error: CopyError) -> AppError {
-    match &error {
-        CopyError::Rejected { faults, .. } => {
-            AppError::Invalid { detail: error.to_string(), errors: faults.iter().map(fault_pair).collect() }
-        }
-        CopyError::Missing(_) | CopyError::NoOpenat2 | CopyError::Io { .. } => {
-            AppError::Unavailable(error.to_string())
         }
     }
 }
