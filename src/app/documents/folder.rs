@@ -18,7 +18,7 @@ use super::snapshot::Snapshot;
 use crate::{
     app::{Result, hive::Hive, types::AppError, world::UpdateScope},
     ids::SkillId,
-    registry::index::Owner,
+    registry::index::{Owner, SkillEntry},
     skill::source::SKILL_MD,
 };
 
@@ -198,13 +198,19 @@ impl Hive {
         let Some(home) = Home::of(self, &base.origin) else { return Ok(false) };
         let Some(there) = home.read()?.filter(|there| *there != base.file) else { return Ok(false) };
         // What the registry has, as an older version too, is not lost when it is written over.
-        let known = |digest| self.store.read(digest, SKILL_MD).ok().flatten().as_ref() == Some(&there);
-        if base.entry.versions.values().any(|version| known(&version.digest)) {
+        let known = |entry: &SkillEntry| {
+            let holds = |digest| self.store.read(digest, SKILL_MD).ok().flatten().as_ref() == Some(&there);
+            entry.versions.values().any(|version| holds(&version.digest))
+        };
+        if known(&base.entry) {
             return Ok(false);
         }
+        // Another edit may have come meanwhile, and again while this looks.
+        if known(&self.snapshot(None, &base.entry.id).await?.entry) {
+            return Ok(true);
+        }
         self.refresh(&UpdateScope::default()).await;
-        let now = self.snapshot(None, &base.entry.id).await?;
-        if now.file == there {
+        if known(&self.snapshot(None, &base.entry.id).await?.entry) || home.read()?.as_ref() != Some(&there) {
             return Ok(true);
         }
         Err(AppError::Conflict(format!(

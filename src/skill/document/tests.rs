@@ -26,8 +26,8 @@ fn text(content: &str) -> Text {
     Text::new("Reports", "How reports are built", &["excel".into(), "a, b".into()], content).unwrap()
 }
 
-fn edited(content: &str, args: Value) -> Result<String, String> {
-    let edit = patch(&slug(), &args).map_err(told)?;
+fn edited(content: &str, args: &Value) -> Result<String, String> {
+    let edit = patch(&slug(), args).map_err(told)?;
     text(content).edited(&edit).map(|text| text.content).map_err(told)
 }
 
@@ -50,7 +50,7 @@ fn each_operation_does_exactly_what_it_says() {
         ),
         (json!({"title": "Other"}), "- a\n- b"),
     ] {
-        assert_eq!(edited("- a\n- b", args.clone()).as_deref(), Ok(expected), "{args}");
+        assert_eq!(edited("- a\n- b", &args).as_deref(), Ok(expected), "{args}");
     }
 }
 
@@ -90,7 +90,7 @@ fn what_cannot_be_done_as_asked_is_refused_with_its_reason() {
         (json!({"colour": "red"}), "/colour \"colour\" is no parameter"),
         (json!([]), "must be a JSON object"),
     ] {
-        let why = edited("aaa", args.clone()).unwrap_err();
+        let why = edited("aaa", &args).unwrap_err();
         assert!(why.contains(reason), "{args}: {why}");
     }
 }
@@ -211,7 +211,7 @@ proptest! {
         let args = json!({"operation": "find_replace", "find": find, "replace": replace, "replace_all": all});
         let places = (0..content.len()).filter(|at| content[*at..].starts_with(&find)).count();
         let allowed = !find.is_empty() && (places == 1 || (all && places > 0));
-        match edited(&content, args) {
+        match edited(&content, &args) {
             Ok(new) => {
                 prop_assert!(allowed);
                 prop_assert_eq!(new, content.replace(&find, &replace));
@@ -224,9 +224,9 @@ proptest! {
     fn appending_and_prepending_are_undone_by_deleting(content in "[a-m\n]{0,20}", added in "[n-z\n]{1,10}") {
         prop_assume!(!content.contains(&added));
         for operation in ["append", "prepend"] {
-            let longer = edited(&content, json!({"operation": operation, "content": added})).unwrap();
+            let longer = edited(&content, &json!({"operation": operation, "content": added})).unwrap();
             if longer.matches(&added).count() == 1
-                && let Ok(back) = edited(&longer, json!({"operation": "delete", "content": added}))
+                && let Ok(back) = edited(&longer, &json!({"operation": "delete", "content": added}))
             {
                 prop_assert_eq!(&back, &content);
             }
