@@ -79,6 +79,7 @@ impl From<AppError> for Problem {
             AppError::Conflict(_) | AppError::InUse { .. } => StatusCode::CONFLICT,
             AppError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             AppError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
+            AppError::Changed(_) => StatusCode::PRECONDITION_FAILED,
             AppError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             AppError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -6,6 +6,7 @@ pub mod agent_skills;
 mod agents;
 mod clock;
 pub mod doctor;
+pub mod documents;
 pub mod events;
 mod exec;
 pub mod faces;

@@ -46,6 +46,9 @@ pub enum AppError {
         /// The same, from now on.
         retry_after: std::time::Duration,
     },
+    /// It is no longer what the caller saw (412).
+    #[error("{0}")]
+    Changed(String),
     /// Something outside does not answer: the engine, the disk (503).
     #[error("{0}")]
     Unavailable(String),

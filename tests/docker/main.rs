@@ -8,6 +8,7 @@ mod clis;
 mod crash;
 mod custom;
 mod custom_faults;
+mod documents;
 mod door;
 mod engine;
 mod engine_faults;

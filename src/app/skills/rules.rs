@@ -47,7 +47,7 @@ pub(super) fn decide(
     let there = entry.into_iter().flat_map(|e| e.versions.values().map(|v| (&v.version, v.digest)));
     let all: Vec<(&Version, Digest)> = there.chain(retired.iter().map(|(v, d)| (v, *d))).collect();
     let version = if skill.shape == Shape::SkillMd && skill.version == Version::new(0, 0, 0) {
-        version_for(digest, entry, &all)
+        how.version.clone().unwrap_or_else(|| version_for(digest, entry, &all))
     } else {
         skill.version.clone()
     };
@@ -59,6 +59,9 @@ pub(super) fn decide(
             given: digest,
         };
         return Err(refused.into());
+    }
+    if how.version.is_some() && known.is_some() {
+        return Err(AppError::Conflict(format!("{id}@{version} was published meanwhile")));
     }
     let newest = entry.and_then(|e| e.versions.keys().next_back());
     if let (None, Some(newest), false) = (known, newest.filter(|n| **n > version), how.allow_older) {
