@@ -3,6 +3,7 @@
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
 mod agents;
+pub mod backup;
 mod clock;
 pub mod doctor;
 pub mod events;

@@ -5,6 +5,7 @@
 //! written by hand is kept here: the file can be moved away.
 
 pub mod agents;
+pub mod backup;
 pub mod error;
 pub mod events;
 pub mod figures;
