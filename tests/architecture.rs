@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("config::runs", 2),
     ("config::units", 2),
     ("skill", 2),
+    ("registry::archive::listing", 2),
     ("registry::index", 2),
     ("registry::names", 2),
     ("resolver", 2),

@@ -70,13 +70,13 @@ impl From<AppError> for Problem {
         let status = match &error {
             AppError::NotFound(_) => StatusCode::NOT_FOUND,
             AppError::Forbidden(_) => StatusCode::FORBIDDEN,
-            AppError::Conflict(_) => StatusCode::CONFLICT,
+            AppError::Conflict(_) | AppError::InUse { .. } => StatusCode::CONFLICT,
             AppError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             AppError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             AppError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut problem = Self::new(status, error.to_string());
-        if let AppError::Invalid { errors, .. } = error {
+        if let AppError::Invalid { errors, .. } | AppError::InUse { errors, .. } = error {
             problem.errors =
                 errors.into_iter().map(|(pointer, detail)| FieldFault { pointer, detail }).collect();
         }

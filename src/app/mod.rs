@@ -15,7 +15,7 @@ pub mod jobs;
 mod logs;
 pub mod runs;
 mod secrets;
-mod skills;
+pub mod skills;
 mod sync;
 mod terminal;
 pub mod tools;

@@ -124,12 +124,7 @@ fn read_source(
     let scan = sources::scan(source);
     faults.extend(scan.faults);
     let policy = Policy { origin: Origin::Operator, limits };
-    let model_limits = Limits {
-        files: usize::try_from(limits.files).unwrap_or(usize::MAX),
-        bytes: limits.total,
-        file: limits.file,
-        manifest: limits.manifest,
-    };
+    let model_limits = model_limits(limits);
     for candidate in scan.candidates {
         let place = format!("{shown}/{}", candidate.folder.display());
         let (read, staged) = match take(store, source, &candidate.folder, &policy) {
@@ -157,6 +152,16 @@ fn read_source(
         }
         let new = NewVersion { skill, digest, owner: Owner::Operator, trust: Trust::Trusted, source: place };
         found.push(Found { new, staged });
+    }
+}
+
+/// The configured limits as the checks of a skill take them.
+pub(super) fn model_limits(limits: SkillLimits) -> Limits {
+    Limits {
+        files: usize::try_from(limits.files).unwrap_or(usize::MAX),
+        bytes: limits.total,
+        file: limits.file,
+        manifest: limits.manifest,
     }
 }
 
@@ -224,7 +229,8 @@ async fn register(hive: &Hive, found: Vec<Found>, synced: &mut Synced) {
     }
 }
 
-fn announce(tx: &db::Tx<'_>, new: &NewVersion, outcome: Registered) -> Result<(), db::DbError> {
+/// Tells of a registered version, in its transaction.
+pub(super) fn announce(tx: &db::Tx<'_>, new: &NewVersion, outcome: Registered) -> Result<(), db::DbError> {
     let name = if outcome == Registered::NewSkill { "skill:created" } else { "skill:updated" };
     let owner: String = new.owner.clone().into();
     let data = json!({

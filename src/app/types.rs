@@ -19,6 +19,14 @@ pub enum AppError {
     /// It is there but its state forbids this (409).
     #[error("{0}")]
     Conflict(String),
+    /// Others need it (409); each error names one of them.
+    #[error("{detail}")]
+    InUse {
+        /// One sentence.
+        detail: String,
+        /// Who: pointer of the agent or skill, and what it uses.
+        errors: Vec<(String, String)>,
+    },
     /// The request is wrong (422); each fault points at what is wrong.
     #[error("{detail}")]
     Invalid {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use semver::Version;
 
 use super::{
@@ -157,38 +157,80 @@ pub fn load_index(conn: &Connection) -> Result<Index, DbError> {
     let mut query = conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill")?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
-        let id = parse_id(&row.get::<_, String>(0)?)?;
-        let entry = SkillEntry {
-            id: id.clone(),
-            owner: parse_owner(&row.get::<_, String>(1)?)?,
-            enabled: row.get(2)?,
-            versions: std::collections::BTreeMap::new(),
-            registered_at: parse_time("skill.registered_at", &row.get::<_, String>(3)?)?,
-            updated_at: parse_time("skill.updated_at", &row.get::<_, String>(4)?)?,
-        };
-        index.skills.insert(id, entry);
+        let entry = skill_of(row)?;
+        index.skills.insert(entry.id.clone(), entry);
     }
-    let mut query = conn.prepare_cached(
-        "SELECT skill_id, version, digest, dependencies, trust, yanked, deprecated FROM skill_version",
-    )?;
+    let mut query = conn.prepare_cached(&format!("SELECT skill_id, {VERSION} FROM skill_version"))?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
-        let (id, dependencies): (String, String) = (row.get(0)?, row.get(3)?);
-        let version = parse_version(&row.get::<_, String>(1)?)?;
-        let entry = VersionEntry {
-            version: version.clone(),
-            digest: parse_digest(&row.get::<_, String>(2)?)?,
-            dependencies: serde_json::from_str(&dependencies)
-                .map_err(|_| DbError::bad_value("skill_version", "dependencies", &dependencies))?,
-            yanked: row.get(5)?,
-            deprecated: row.get(6)?,
-            trust: parse_trust(&row.get::<_, String>(4)?)?,
-        };
+        let id: String = row.get(0)?;
+        let version = version_of(row, 1)?;
         if let Some(skill) = index.skills.get_mut(id.as_str()) {
-            skill.versions.insert(version, entry);
+            skill.versions.insert(version.version.clone(), version);
         }
     }
     Ok(index)
+}
+
+/// One skill with every version.
+///
+/// # Errors
+/// The database fails.
+pub fn entry(conn: &Connection, id: &SkillId) -> Result<Option<SkillEntry>, DbError> {
+    let mut query =
+        conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill WHERE id = ?1")?;
+    let mut rows = query.query([id.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let mut entry = skill_of(row)?;
+    let mut query =
+        conn.prepare_cached(&format!("SELECT {VERSION} FROM skill_version WHERE skill_id = ?1"))?;
+    let mut rows = query.query([id.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let version = version_of(row, 0)?;
+        entry.versions.insert(version.version.clone(), version);
+    }
+    Ok(Some(entry))
+}
+
+const VERSION: &str = "version, digest, dependencies, trust, yanked, deprecated";
+
+fn skill_of(row: &Row<'_>) -> Result<SkillEntry, DbError> {
+    Ok(SkillEntry {
+        id: parse_id(&row.get::<_, String>(0)?)?,
+        owner: parse_owner(&row.get::<_, String>(1)?)?,
+        enabled: row.get(2)?,
+        versions: std::collections::BTreeMap::new(),
+        registered_at: parse_time("skill.registered_at", &row.get::<_, String>(3)?)?,
+        updated_at: parse_time("skill.updated_at", &row.get::<_, String>(4)?)?,
+    })
+}
+
+/// The columns of [`VERSION`], the first of them at `at`.
+fn version_of(row: &Row<'_>, at: usize) -> Result<VersionEntry, DbError> {
+    let dependencies: String = row.get(at + 2)?;
+    Ok(VersionEntry {
+        version: parse_version(&row.get::<_, String>(at)?)?,
+        digest: parse_digest(&row.get::<_, String>(at + 1)?)?,
+        dependencies: serde_json::from_str(&dependencies)
+            .map_err(|_| DbError::bad_value("skill_version", "dependencies", &dependencies))?,
+        trust: parse_trust(&row.get::<_, String>(at + 3)?)?,
+        yanked: row.get(at + 4)?,
+        deprecated: row.get(at + 5)?,
+    })
+}
+
+/// Versions of this id that were deleted, with what they held: none of them is ever reused for something else.
+///
+/// # Errors
+/// The database fails.
+pub fn retired(conn: &Connection, id: &SkillId) -> Result<Vec<(Version, Digest)>, DbError> {
+    let mut query = conn.prepare_cached("SELECT version, digest FROM retired_version WHERE skill_id = ?1")?;
+    let mut rows = query.query([id.as_str()])?;
+    let mut retired = Vec::new();
+    while let Some(row) = rows.next()? {
+        retired.push((parse_version(&row.get::<_, String>(0)?)?, parse_digest(&row.get::<_, String>(1)?)?));
+    }
+    Ok(retired)
 }
 
 /// What a version declared when it was registered.

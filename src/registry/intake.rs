@@ -1,4 +1,4 @@
-//! Reads one opened file: bounded, hashed and copied in a single pass.
+//! Reads one opened file, or one entry of an archive: bounded, hashed and copied in a single pass.
 //!
 //! Tells apart whose fault a failure is, and what must stay the same meanwhile. Opens nothing.
 
@@ -36,11 +36,24 @@ pub(super) fn state(m: &Metadata) -> (u64, i64, i64, i64, i64) {
 }
 
 /// Reads at most one byte more than `max`, into `to` if there is one.
-pub(super) fn take(mut from: File, mut to: Option<File>, keep: bool, max: u64) -> Result<Taken, Stopped> {
+pub(super) fn take(mut from: File, to: Option<File>, keep: bool, max: u64) -> Result<Taken, Stopped> {
+    let (mut file, content) = pour(&mut from, to, keep, max)?;
+    let after = from.metadata().map_err(Stopped::Theirs)?;
+    file.executable = after.mode() & 0o100 != 0;
+    Ok(Taken { file, after, content })
+}
+
+/// [`take`] from anything that can be read; what it gives is not executable.
+pub(super) fn pour(
+    from: &mut (impl Read + ?Sized),
+    mut to: Option<File>,
+    keep: bool,
+    max: u64,
+) -> Result<(FileInfo, Option<Vec<u8>>), Stopped> {
     let (mut hash, mut size, mut head) = (Sha256::new(), 0, Vec::new());
     let mut content = keep.then(Vec::new);
     let mut buffer = [0; 16 << 10];
-    let mut limited = (&mut from).take(max.saturating_add(1));
+    let mut limited = from.take(max.saturating_add(1));
     loop {
         let bytes = match limited.read(&mut buffer) {
             Ok(0) => break,
@@ -58,8 +71,5 @@ pub(super) fn take(mut from: File, mut to: Option<File>, keep: bool, max: u64) -
             to.write_all(bytes).map_err(Stopped::Ours)?;
         }
     }
-    let after = from.metadata().map_err(Stopped::Theirs)?;
-    let (executable, digest) = (after.mode() & 0o100 != 0, hash.finalize().into());
-    let file = FileInfo { size, executable, digest, head };
-    Ok(Taken { file, after, content })
+    Ok((FileInfo { size, executable: false, digest: hash.finalize().into(), head }, content))
 }

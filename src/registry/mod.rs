@@ -3,6 +3,7 @@
 //! `index` and `names` are pure. Bytes come in through `safe_copy`, which looks at a folder once and
 //! trusts nothing twice, and stay in `store`; `file` is a view for people and other programs.
 
+pub mod archive;
 pub(crate) mod beneath;
 pub mod builtin;
 pub mod file;

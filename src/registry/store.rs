@@ -105,6 +105,11 @@ impl Store {
         safe_copy::copy(base, inner, policy, &self.staging)
     }
 
+    /// Where copies are laid before they are stored.
+    pub(super) fn staging(&self) -> &Path {
+        &self.staging
+    }
+
     /// Lays files into staging that came otherwise than in a folder: path, executable bit, bytes.
     ///
     /// # Errors

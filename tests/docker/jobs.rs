@@ -113,6 +113,19 @@ printf '{"success": true, "first": %s, "input": %s, "cwd": "%s", "run": "%s", "j
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_made_ready_beforehand_and_never_begins_before_its_time() {
+    let hive = hive_with(&[("stamp.sh", "#!/bin/bash\nprintf '\"%s\"' $EPOCHREALTIME\n")], "").await;
+    let job = hive.make_job(json!({ "name": "stamp", "tool": "stamp", "every": "1s" })).await;
+    for run in hive.runs_until(job, "succeeded", 8).await {
+        let at = |key: &str| run[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let (seconds, micros) = run["result"].as_str().unwrap().split_once('.').unwrap();
+        let began = seconds.parse::<i64>().unwrap() * 1_000_000 + micros.parse::<i64>().unwrap();
+        assert!(began >= at("scheduled_at").as_microsecond(), "{run:#}");
+        assert!(at("started_at") >= at("scheduled_at") && at("finished_at") >= at("started_at"), "{run:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_script_and_of_answer_is_understood() {
     let scripts = [
         (

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod attach;
+mod backup;
 mod jobs;
 mod offline;
 mod scheduled;

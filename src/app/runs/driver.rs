@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use super::{Halts, execute, lookup, retention, timer::WallTimer};
 use crate::{
@@ -27,6 +28,8 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(30);
 /// A longer pause between two looks means that the machine slept or its clock was set forward.
 const GAP: Duration = Duration::from_secs(90);
+/// So long before a fire time it is claimed and made ready, so that at the time nothing is left but to start it.
+const LEAD: SignedDuration = SignedDuration::from_millis(5);
 /// After a database error.
 const RETRY: Duration = Duration::from_secs(1);
 /// Events that are looked at in one go.
@@ -43,6 +46,8 @@ struct Driver {
     firing: BTreeMap<AgentId, Timestamp>,
     /// The last look.
     last: Timestamp,
+    /// The fire time that is waited for.
+    planned: Option<Timestamp>,
     /// The last event that was looked at.
     cursor: i64,
     /// Links whose left-overs were looked at.
@@ -66,6 +71,7 @@ pub async fn run(hive: Arc<Hive>) {
         alive_since: now,
         firing: BTreeMap::new(),
         last: now,
+        planned: None,
         cursor: 0,
         swept: BTreeMap::new(),
         lease,
@@ -95,7 +101,7 @@ impl Driver {
         self.cursor = cursor.unwrap_or(newest);
         self.realign().await?;
         for run in running {
-            execute::tend(&self.hive, run, false);
+            execute::tend(&self.hive, run, None);
         }
         Ok(())
     }
@@ -105,15 +111,16 @@ impl Driver {
         let stopping = self.hive.stopping.clone();
         let mut events = Vec::new();
         loop {
-            let next = match self.look(std::mem::take(&mut events)).await {
-                Ok(next) => next,
+            let mut set = match self.look(std::mem::take(&mut events)).await {
+                Ok(set) => set,
                 Err(e) => {
                     tracing::error!(error = %e, "cannot look for due jobs; trying again");
                     tokio::time::sleep(RETRY).await;
                     continue;
                 }
             };
-            let until = self.by_machine(next.unwrap_or(Timestamp::MAX));
+            let until = self.planned.and_then(|next| next.checked_sub(LEAD).ok()).unwrap_or(Timestamp::MAX);
+            let until = self.by_machine(until);
             let wake = async {
                 // Most commits raise nothing that a job waits for: they only cost a look at the new events.
                 loop {
@@ -129,7 +136,7 @@ impl Driver {
                     return set;
                 }
             };
-            let set = tokio::select! {
+            set |= tokio::select! {
                 set = wake => set,
                 () = stopping.cancelled() => return,
             };
@@ -145,21 +152,30 @@ impl Driver {
         at.checked_sub(moved).unwrap_or(at)
     }
 
-    /// Claims and starts what can be; answers when to look again.
-    async fn look(&mut self, events: Vec<Raised>) -> Result<Option<Timestamp>, DbError> {
+    /// Claims and starts what can be, and plans the next look; answers whether the clock was set meanwhile.
+    async fn look(&mut self, events: Vec<Raised>) -> Result<bool, DbError> {
         let now = self.hive.now();
         self.notice_gaps(now).await?;
         let agents = self.readiness(now);
         self.sweep_links().await?;
-        let tick = self.tick(now, agents, events).await?;
+        let soon = |next: &Timestamp| *next > now && next.duration_since(now) <= LEAD;
+        let due = self.planned.filter(soon);
+        let tick = self.tick(due.unwrap_or(now), agents, events).await?;
+        self.planned = tick.next;
         kill_point!("run.leased");
+        let start = CancellationToken::new();
         for run in tick.leased {
-            execute::tend(&self.hive, run, true);
+            execute::tend(&self.hive, run, Some(start.clone()));
         }
         for run in &tick.end {
             execute::end(&self.hive, run);
         }
-        Ok(tick.next)
+        let mut set = false;
+        if let Some(due) = due {
+            set = self.timer.until(self.by_machine(due), LEAD.unsigned_abs()).await;
+        }
+        start.cancel();
+        Ok(set)
     }
 
     async fn tick(

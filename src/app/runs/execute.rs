@@ -8,6 +8,8 @@ use super::{
     output::{self, Collected},
     summary,
 };
+use tokio_util::sync::CancellationToken;
+
 use crate::{
     app::hive::Hive,
     db::{self, DbError, queue::Finished, runs::RunRow},
@@ -33,14 +35,17 @@ enum End {
     Lost(String),
 }
 
-/// Takes care of a leased run: `fresh` ones are started, others were handed to an init before.
-pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: bool) {
+/// Takes care of a leased run: a fresh one is made ready and started at a signal, others were handed to an init before.
+pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: Option<CancellationToken>) {
     if run.process.is_none() || !hive.runs.take(&run) {
         return;
     }
     let hive = hive.clone();
     tokio::spawn(async move {
-        let end = if fresh { launch(&hive, &run).await } else { found(lookup::look_into(&hive, &run).await) };
+        let end = match fresh {
+            Some(start) => launch(&hive, &run, &start).await,
+            None => found(lookup::look_into(&hive, &run).await),
+        };
         // Nothing that it called outlives it.
         if let Some(calls) = hive.runs.calls(run.id) {
             calls.ended().await;
@@ -71,7 +76,7 @@ fn found(found: Found) -> End {
     }
 }
 
-async fn launch(hive: &Arc<Hive>, run: &RunRow) -> End {
+async fn launch(hive: &Arc<Hive>, run: &RunRow, now: &CancellationToken) -> End {
     let (Ok(agent), Some((_, id))) = (hive.find_agent(&run.agent), run.process.as_ref()) else {
         return End::NeverStarted;
     };
@@ -86,6 +91,7 @@ async fn launch(hive: &Arc<Hive>, run: &RunRow) -> End {
     if run.tier == Tier::Agent && hive.runs.is_alone(run.id) {
         summary::clear(hive, run);
     }
+    now.cancelled().await;
     match agent.link.start(start, spool).await {
         Ok(started) => {
             kill_point!("run.started");

@@ -1,8 +1,12 @@
-//! Skills: listing, and what references resolve to.
+//! Skills: listing, what references resolve to, publishing.
+
+mod publish;
 
 use std::time::Duration;
 
-use super::{
+pub use publish::{Only, Outcome, PublishOptions, Published};
+
+use crate::app::{
     hive::Hive,
     types::{AppError, ChangeView, LockedView, ResolveView, SkillVersionView, SkillView, UpdateRequest},
     world::{UpdateScope, World, read_lock, resolve_all},
