@@ -20,6 +20,7 @@ mod sync;
 mod terminal;
 pub mod tools;
 pub mod types;
+pub mod variables;
 pub mod world;
 
 /// Result of use cases.

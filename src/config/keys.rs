@@ -82,6 +82,12 @@ pub const REGISTRY: &[Key] = &[
         "\"manual\"",
         "whether skills that agents write need approval",
     ),
+    key(
+        "environment",
+        "[\"CITY\"]",
+        "[]",
+        "names of the supervisor's own environment that variables of skills may take",
+    ),
     key("limits", "table", "", "largest skill accepted"),
 ];
 

@@ -19,6 +19,7 @@ mod reader;
 pub mod runs;
 mod schema;
 pub mod skills;
+pub mod variables;
 mod writer;
 
 use std::{

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::archive::Note;
 use crate::{
+    app::variables::{MAX_FILE, OWN},
     config::model::Config,
     paths::HivePaths,
     registry::{
@@ -26,13 +27,6 @@ use crate::{
         source::Limits,
     },
 };
-
-/// The file of a skill's own values.
-const OWN: &str = "vars.json";
-/// The file of the hive's.
-const SHARED: &str = "variables.json";
-/// The largest file of values.
-const MAX_FILE: u64 = 1 << 20;
 
 /// What becomes of the files of values.
 #[derive(Default)]
@@ -50,7 +44,7 @@ pub(super) fn read(paths: &HivePaths, config: &Config, published: &[Skill]) -> V
     let mut names = BTreeSet::new();
     take_names(&mut names, published.iter().flat_map(|skill| &skill.vars));
     let mut unreadable = BTreeSet::new();
-    let mut files = vec![(paths.root.join(SHARED), true)];
+    let mut files = vec![(paths.variables(), true)];
     let policy = Policy { origin: Origin::Operator, limits: config.registry.limits };
     for base in config.registry.sources.iter().map(|source| paths.resolve(source)) {
         for candidate in sources::scan(&base).candidates {
