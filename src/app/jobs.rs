@@ -6,6 +6,7 @@ mod config;
 mod once;
 mod plan;
 mod scene;
+mod skill;
 #[cfg(test)]
 mod tests;
 mod view;

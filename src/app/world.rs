@@ -233,6 +233,7 @@ impl Hive {
             world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
         }
         self.sync_config_jobs(&old, &mut world).await;
+        self.sync_skill_jobs(&old, &mut world).await;
         for fault in world.refused.iter().filter(|f| !old.refused.contains(f)) {
             tracing::error!(%fault, "refused; what was in force stays so");
         }

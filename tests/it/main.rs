@@ -8,6 +8,7 @@ mod offline;
 mod scheduled;
 mod server;
 mod shell;
+mod skill_jobs;
 mod supervised;
 mod support;
 mod up;
