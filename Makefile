@@ -52,8 +52,12 @@ down: ## stop the demo hive
 	cd $(DEMO)
 	"$(SKEP)" down
 
+.PHONY: judges
+judges: setup ## install what judges the API from outside
+	@bash tests/judges/install.sh "$(CARGO_TARGET_DIR)/judges"
+
 .PHONY: test
-test: images ## run every check and test, those on a real engine included
+test: images judges ## run every check and test, those on a real engine included
 	@cargo fmt --all --check
 	cargo clippy --all-targets --features failpoints --locked -- -D warnings
 	if cargo nextest --version >/dev/null 2>&1; then

@@ -17,7 +17,7 @@ use pubgrub::{OfflineDependencyProvider, Ranges, SemanticVersion};
 use semver::Version;
 use skep::{
     ids::{Digest, Requirement, SkillId, SkillRef},
-    registry::index::{Index, Owner, SkillEntry, Trust, VersionEntry},
+    registry::index::{About, Index, Owner, SkillEntry, Trust, VersionEntry},
     resolver::{LockedAgent, Request, Update, solve},
 };
 
@@ -58,11 +58,12 @@ fn entry(i: usize) -> SkillEntry {
         versions: (0..VERSIONS).map(|m| (Version::new(1, m, 0), version(m))).collect(),
         registered_at: Timestamp::UNIX_EPOCH,
         updated_at: Timestamp::UNIX_EPOCH,
+        about: About::default(),
     }
 }
 
 fn registry() -> Index {
-    let skills = (0..SKILLS).map(|i| (id(i).parse().unwrap(), entry(i)));
+    let skills = (0..SKILLS).map(|i| (id(i).parse().unwrap(), entry(i).into()));
     Index { skills: skills.collect() }
 }
 

@@ -13,6 +13,17 @@ use serde::{Deserialize, Serialize};
 #[error("{0}")]
 pub struct InvalidName(pub String);
 
+/// Whether a character is not seen, or changes how text around it is shown: control characters, marks of direction,
+/// blanks without width, and other formats without a sign of their own. A name with one could pass for another.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// `^[a-z0-9][a-z0-9-]*$`, at most `max` characters.
 fn is_slug(s: &str, max: usize) -> bool {
     let mut bytes = s.bytes();

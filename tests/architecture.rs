@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("config::units", 2),
     ("skill", 2),
     ("registry::archive::listing", 2),
+    ("registry::git::url", 2),
     ("registry::index", 2),
     ("registry::names", 2),
     ("resolver", 2),

@@ -27,6 +27,10 @@ const AGENT_READS: &[&str] = &[
     "/readyz",
     "/v1/skills",
     "/v1/skills/{id}",
+    "/v1/skills/{id}/diff",
+    "/v1/skills/{id}/versions/{version}",
+    "/v1/skills/{id}/versions/{version}/archive",
+    "/v1/skills/{id}/versions/{version}/files/{*path}",
     "/v1/agents/{agent}",
     "/v1/agents/{agent}/prompt",
     "/v1/agents/{agent}/logs",
@@ -41,6 +45,11 @@ const AGENT_READS: &[&str] = &[
 
 /// What an agent may do beside reading. Whose the thing is, the use case decides.
 const AGENT_DOES: &[(Method, &str)] = &[
+    (Method::POST, "/v1/skills"),
+    (Method::DELETE, "/v1/skills/{id}"),
+    (Method::POST, "/v1/skills/{id}/versions"),
+    (Method::POST, "/v1/skills/{id}/versions/{version}/yank"),
+    (Method::POST, "/v1/skills/{id}/versions/{version}/deprecate"),
     (Method::POST, "/v1/jobs"),
     (Method::PATCH, "/v1/jobs/{id}"),
     (Method::DELETE, "/v1/jobs/{id}"),

@@ -45,12 +45,15 @@ pub async fn docs() -> Response {
 }
 
 fn describe(mut api: OpenApi) -> OpenApi {
+    // The router's way of writing that a parameter may hold slashes.
+    let paths = std::mem::take(&mut api.paths.paths);
+    api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     api.info.title = "skep".into();
     api.info.version = env!("CARGO_PKG_VERSION").into();
     api.info.description = Some(
         "On the hive's unix socket no token is needed; on TCP the bearer token of `.skep/token`. Errors are \
-         `application/problem+json`. Writes accept `Idempotency-Key`: for new jobs, runs and events the answer is kept \
-         for 24 hours, and a repeat is answered the same; all others but `exec` may be repeated without harm, so \
+         `application/problem+json`. Writes accept `Idempotency-Key`: for new jobs, runs, events and skills the answer is kept \
+         for 24 hours, and a repeat is answered the same; all others but `exec` and `rollback` may be repeated without harm, so \
          their keys are not kept."
             .into(),
     );

@@ -179,7 +179,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeBody
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let json = is_json(request.headers());
         let bytes = read(request, state).await?;
-        match (bytes.is_empty(), json) {
+        // The description has such a body as one that may be null.
+        match (bytes.is_empty() || json && bytes.trim_ascii() == b"null", json) {
             (true, _) => Ok(Self(T::default())),
             (false, true) => parse(&bytes).map(Self),
             (false, false) => Err(not_json()),

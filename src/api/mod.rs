@@ -17,6 +17,7 @@ mod metrics;
 mod observe;
 mod page;
 mod problem;
+mod rate;
 mod run_tools;
 mod runs;
 mod secrets;
@@ -62,7 +63,8 @@ pub fn operator_router(hive: Arc<Hive>, auth: Auth) -> Router {
 
 /// For the agents' doors: what [`Access::Agent`] in a request's extensions may do. Serve it with [`Doors`].
 fn doors_router(hive: Arc<Hive>) -> Router {
-    outside(inside(hive))
+    let rates = Arc::new(rate::Rates::new(hive.clone()));
+    outside(inside(hive).layer(from_fn_with_state(rates, rate::limit)))
 }
 
 fn routes() -> OpenApiRouter<Arc<Hive>> {
@@ -78,8 +80,21 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(agents::exec).layer(DefaultBodyLimit::max(MAX_EXEC_BODY)))
         .routes(routes!(attach::attach))
         .routes(routes!(skills::resolve_agent))
-        .routes(routes!(skills::list))
-        .routes(routes!(skills::show))
+        .routes(routes!(skills::list, skills::publish::register))
+        .routes(routes!(skills::show, skills::judge::remove))
+        .routes(routes!(skills::publish::add_version))
+        .routes(routes!(skills::versions::show))
+        .routes(routes!(skills::versions::file))
+        .routes(routes!(skills::versions::archive))
+        .routes(routes!(skills::versions::diff))
+        .routes(routes!(skills::judge::yank))
+        .routes(routes!(skills::judge::unyank))
+        .routes(routes!(skills::judge::deprecate))
+        .routes(routes!(skills::judge::approve))
+        .routes(routes!(skills::judge::reject))
+        .routes(routes!(skills::judge::enable))
+        .routes(routes!(skills::judge::disable))
+        .routes(routes!(skills::judge::rollback))
         .routes(routes!(skills::resolve))
         .routes(routes!(skills::update))
         .routes(routes!(secrets::list))

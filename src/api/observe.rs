@@ -74,11 +74,19 @@ fn dress(headers: &mut HeaderMap) {
         .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
 }
 
-/// Refuses what an HTML form can send: writes take JSON, and the soul text by PUT.
+/// Archives of skills.
+const ARCHIVES: [&str; 5] =
+    ["application/gzip", "application/x-gzip", "application/zstd", "application/x-tar", "application/zip"];
+
+/// Refuses what an HTML form can send: writes take JSON, the soul text by PUT, and skills archives.
 pub async fn refuse_forms(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let soul = path.is_some_and(|p| p.as_str().ends_with("/soul")) && request.method() == Method::PUT;
-    if !reads && !soul && media_type(request.headers()).is_some() && !is_json(request.headers()) {
+    let writes = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+    let path = path.as_ref().map_or("", MatchedPath::as_str);
+    let soul = path.ends_with("/soul");
+    let publishes = matches!(path, "/v1/skills" | "/v1/skills/{id}/versions")
+        && media_type(request.headers()).is_some_and(|kind| ARCHIVES.contains(&kind.as_str()));
+    if writes && !soul && !publishes && media_type(request.headers()).is_some() && !is_json(request.headers())
+    {
         return not_json().into_response();
     }
     next.run(request).await

@@ -5,14 +5,23 @@
 
 use std::{fs, path::Path};
 
+use jiff::{SignedDuration, Timestamp};
 use semver::Version;
 
 use super::{Hive, types::Finding};
 use crate::{
     config::{self, model::Network},
+    db::{self, events::Event},
     engine::{Engine, EngineError, EngineInfo, NetworkSpec, firewall},
     images::DEFAULT_IMAGE,
+    notify::Targets,
 };
+
+/// What is told of a notice that is not tried again.
+const GIVEN_UP: &str = "notify:failed";
+/// Such news are told for so long, and at most so many of them.
+const LATELY: SignedDuration = SignedDuration::from_hours(24);
+const MOST_TOLD: usize = 100;
 
 /// Free space below which agents will soon fail, in bytes.
 const LITTLE_SPACE: u64 = 2 << 30;
@@ -26,6 +35,34 @@ impl Hive {
             findings.push(self.firewall().await);
         }
         findings.push(users(self.privileged));
+        findings.extend(self.notices().await);
+        findings
+    }
+
+    /// Targets of notices that cannot be sent to, and notices that nobody got.
+    async fn notices(&self) -> Vec<Finding> {
+        let world = self.world();
+        let targets = Targets::resolve(&world.config.notify, &world.secrets);
+        let unable = |(name, why): (&str, &str)| {
+            let remedy = "set it right: what waits is tried for 24 hours, then given up";
+            warning("notify", format!("nothing can be sent to the target {name}: {why}"), remedy)
+        };
+        let mut findings: Vec<Finding> = targets.problems().map(unable).collect();
+        let since = self.now().saturating_sub(LATELY).unwrap_or(Timestamp::MIN);
+        let lost = self.db.read(|conn| {
+            let after = db::events::before_last(conn, Some(GIVEN_UP), MOST_TOLD)?;
+            db::events::named(conn, after, Some(GIVEN_UP), MOST_TOLD)
+        });
+        match lost.await {
+            Ok(mut lost) => {
+                lost.retain(|event| event.at >= since);
+                findings.extend(given_up(&lost));
+            }
+            Err(e) => findings.push(warning("notify", e.to_string(), "look at the supervisor's log")),
+        }
+        if findings.is_empty() && targets.names().next().is_some() {
+            findings.push(ok("notify", "every target can be sent to, and every notice of late came through"));
+        }
         findings
     }
 
@@ -46,6 +83,23 @@ impl Hive {
             }
         }
     }
+}
+
+/// Of notices that were given up, the last one tells for all.
+fn given_up(lost: &[Event]) -> Option<Finding> {
+    let last = lost.last()?;
+    let text = |key: &str| last.data[key].as_str().unwrap_or("?").to_owned();
+    let count = match lost.len() {
+        1 => "a notice was".to_owned(),
+        MOST_TOLD => format!("{MOST_TOLD} notices or more were"),
+        count => format!("{count} notices were"),
+    };
+    let message = format!(
+        "{count} given up in the last 24 hours, the last one to {}: {}",
+        text("target"),
+        text("error")
+    );
+    Some(warning("notify", message, "`skep events` shows each as notify:failed; set [notify] right"))
 }
 
 fn users(privileged: bool) -> Finding {

@@ -35,7 +35,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Between SIGTERM and SIGKILL, at a timeout and when a client goes away.
 const GRACE: Duration = Duration::from_secs(2);
-/// A masked stream that pauses gives out what it held back.
+/// A masked stream that pauses shows the first letters of what it holds back.
 const MASK_PAUSE: Duration = Duration::from_millis(50);
 /// What an agent's own shell is, when none is named.
 const SHELL: &str = "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi";
@@ -334,19 +334,16 @@ async fn forward_from(
     wrap: fn(Bytes) -> AttachOutput,
 ) {
     let mut buffer = vec![0; 32 * 1024];
+    let mut paused = false;
     loop {
-        let read = tokio::time::timeout(MASK_PAUSE, from.read(&mut buffer)).await;
+        // Where nothing more is to be shown it is waited as long as it takes.
+        let patience = if paused || mask.held() == 0 { Duration::MAX } else { MASK_PAUSE };
+        let read = tokio::time::timeout(patience, from.read(&mut buffer)).await;
+        paused = read.is_err();
         let piece = match read {
             Ok(Ok(n @ 1..)) => mask.push(&buffer[..n]),
             Ok(_) => break,
-            Err(_) if mask.held() > 0 => mask.flush(),
-            Err(_) => {
-                // Nothing is held back: wait as long as it takes.
-                match from.read(&mut buffer).await {
-                    Ok(n @ 1..) => mask.push(&buffer[..n]),
-                    _ => break,
-                }
-            }
+            Err(_) => mask.pause(),
         };
         if !piece.is_empty() && events.send(wrap(piece.into())).await.is_err() {
             return;
@@ -404,5 +401,32 @@ async fn terminal(
     tokio::select! {
         () = forward_from(reader, masker.stream(), events, AttachOutput::Stdout) => {}
         () = keys => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::SecretValue;
+
+    #[tokio::test]
+    async fn a_value_that_comes_in_two_parts_with_a_pause_between_is_masked() {
+        let masker = Masker::new(&[SecretValue::new("hunter22-hunter22").unwrap()]);
+        let (mut process, output) = tokio::io::duplex(64);
+        let (events, mut receiver) = mpsc::channel(16);
+        let stream = masker.stream();
+        let passed =
+            tokio::spawn(async move { forward_from(output, stream, &events, AttachOutput::Stdout).await });
+        process.write_all(b"token hunter22-").await.unwrap();
+        tokio::time::sleep(4 * MASK_PAUSE).await;
+        process.write_all(b"hunter22\n").await.unwrap();
+        drop(process);
+        let mut text = Vec::new();
+        while let Some(AttachOutput::Stdout(piece)) = receiver.recv().await {
+            text.extend_from_slice(&piece);
+        }
+        passed.await.unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text == "token hu***\n" || text == "token ***\n", "{text:?}");
     }
 }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{figures::EndedRuns, runs::RunDesk, types::AppError, world::World};
+use super::{figures::EndedRuns, runs::RunDesk, types::AppError, uptake::Desk, world::World};
 use crate::{
     db::Db,
     engine::{Engine, LABEL_ROOT, Listed},
@@ -64,6 +64,8 @@ pub struct Hive {
     pub(super) ended: tokio::sync::Mutex<EndedRuns>,
     /// One refresh at a time.
     pub refreshing: tokio::sync::Mutex<()>,
+    /// Changes of the registry.
+    pub(super) registry: Desk,
     stop_agents: Mutex<bool>,
     world: RwLock<Arc<World>>,
     agents: RwLock<BTreeMap<AgentId, Arc<Agent>>>,
@@ -114,6 +116,7 @@ impl Hive {
             runs: RunDesk::default(),
             ended: tokio::sync::Mutex::default(),
             refreshing: tokio::sync::Mutex::new(()),
+            registry: Desk::default(),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),
             agents: RwLock::default(),
@@ -133,10 +136,9 @@ impl Hive {
         self.world.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a new world in force.
+    /// Puts a new world in force; whom it concerns, the caller wakes.
     pub(super) fn set_world(&self, world: World) {
         *self.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
-        self.wake.notify_one();
     }
 
     /// Every agent that is configured or still has something running.

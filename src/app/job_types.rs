@@ -170,6 +170,9 @@ pub struct RunView {
     pub tier: Tier,
     /// What made it.
     pub trigger: Cause,
+    /// The event that did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<RunEventView>,
     /// Its fire time; else when it was asked for.
     pub scheduled_at: String,
     /// The wall-clock time that a clock change left out, when it was shifted by one.
@@ -183,7 +186,7 @@ pub struct RunView {
     pub attempt: u32,
     /// Where it stands.
     pub status: RunStatus,
-    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`), or what a queued run waits for.
+    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`, `depth`), or what a queued run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Fire times that this skipped run stands for, when more than one.
@@ -195,7 +198,7 @@ pub struct RunView {
     /// Exit code, when it is known.
     pub exit_code: Option<i32>,
     /// What it answered: JSON, or its text.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
@@ -205,6 +208,16 @@ pub struct RunView {
     pub steps: u32,
     /// Bytes of output that are kept; null: none.
     pub output_bytes: Option<u64>,
+}
+
+/// The event that made a run. The run finds its name in `SKEP_EVENT`, and what was raised with it, as JSON, in
+/// `SKEP_EVENT_DATA`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunEventView {
+    /// Which.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
 }
 
 /// A tool that an agent-tier run may call.
@@ -232,7 +245,7 @@ pub struct ToolCall {
     /// Exit code, 128 + signal when a signal killed it; null when it is not known.
     pub exit_code: Option<i32>,
     /// Its standard output, secrets masked: as JSON where it is JSON, else as text; at most 1 MiB.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,

@@ -13,6 +13,7 @@ mod view;
 mod write;
 
 pub(super) use once::once;
+pub(super) use skill::is_of_skill;
 use std::sync::Arc;
 
 pub use once::once_key;
@@ -53,7 +54,9 @@ impl From<ManualError> for AppError {
     fn from(error: ManualError) -> Self {
         match error {
             ManualError::NoJob(_) => Self::NotFound(error.to_string()),
-            ManualError::Overlap { .. } | ManualError::Crowded(_) => Self::Conflict(error.to_string()),
+            ManualError::Overlap { .. } | ManualError::Waits { .. } | ManualError::Crowded(_) => {
+                Self::Conflict(error.to_string())
+            }
             ManualError::Db(e) => e.into(),
         }
     }
@@ -199,7 +202,8 @@ impl Hive {
                     let job = own(tx, caller.as_ref(), id)?;
                     scene.must_be_able(tx, &job)?;
                     let run = db::queue::claim_manual(tx, id, now, &mut tick)?;
-                    Ok(hive.run_view(&run, &hive.zone()))
+                    let (run, obstacle) = runs::obstructed(tx, run, &hive.world().config.runs)?;
+                    Ok(hive.run_view(&run, obstacle, &hive.zone()))
                 })?;
                 Ok::<_, AppError>((view, tick))
             })

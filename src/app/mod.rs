@@ -20,6 +20,7 @@ mod sync;
 mod terminal;
 pub mod tools;
 pub mod types;
+mod uptake;
 pub mod variables;
 pub mod world;
 
@@ -30,4 +31,3 @@ pub use exec::{AttachInput, AttachOutput, Attached};
 pub use hive::Hive;
 pub use logs::{LogRequest, LogStream};
 pub use runs::RunOutputRequest;
-pub use skills::SkillFilter;

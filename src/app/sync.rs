@@ -2,7 +2,10 @@
 //!
 //! Everything is checked on a copy; a skill with a fault is told and left out, the others come in.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use jiff::Timestamp;
 use semver::Version;
@@ -47,13 +50,7 @@ struct Found {
 /// Reads every source and registers what is new.
 pub async fn sync_sources(hive: &Hive, config: &Config) -> Synced {
     let mut synced = Synced::default();
-    let known = match hive.db.read(db::skills::load_index).await {
-        Ok(index) => index,
-        Err(e) => {
-            synced.faults.push(Fault::new(".skep/skep.db", e.to_string()));
-            return synced;
-        }
-    };
+    let known = hive.world().index.clone();
     let sources: Vec<(String, PathBuf)> =
         config.registry.sources.iter().map(|s| (s.display().to_string(), hive.paths.resolve(s))).collect();
     let (store, limits) = (hive.store.clone(), config.registry.limits);
@@ -208,23 +205,35 @@ async fn register(hive: &Hive, found: Vec<Found>, synced: &mut Synced) {
         synced.faults.push(Fault::new(".skep/store", e));
         return;
     }
+    let _changing = hive.registry.changing.lock().await;
     let result = hive
         .db
         .write(move |tx| {
-            let mut faults = Vec::new();
+            let (mut faults, mut changed) = (Vec::new(), BTreeSet::new());
             for new in &news {
                 match db::skills::register(tx, new, Timestamp::now()) {
                     Ok(Registered::Same) => {}
-                    Ok(outcome) => announce(tx, new, outcome)?,
+                    Ok(outcome) => {
+                        announce(tx, new, outcome)?;
+                        changed.insert(new.skill.id.clone());
+                    }
                     Err(RegisterError::Db(e)) => return Err(e),
                     Err(refused) => faults.push(Fault::new(&new.source, refused.to_string())),
                 }
             }
-            Ok(faults)
+            let entries = changed.into_iter().map(|id| Ok((db::skills::entry(tx, &id)?, id)));
+            let entries: Vec<_> = entries.collect::<Result<_, db::DbError>>()?;
+            Ok((faults, entries))
         })
         .await;
     match result {
-        Ok(faults) => synced.faults.extend(faults),
+        Ok((faults, entries)) => {
+            synced.faults.extend(faults);
+            let entries: Vec<_> = entries.into_iter().map(|(entry, id)| (id, entry)).collect();
+            if !entries.is_empty() && !hive.swap_index(entries).is_empty() {
+                hive.wake.notify_one();
+            }
+        }
         Err(e) => synced.faults.push(Fault::new(".skep/skep.db", e.to_string())),
     }
 }

@@ -246,6 +246,9 @@ pub struct SkillView {
     pub registered_at: String,
     /// RFC 3339.
     pub updated_at: String,
+    /// Found by words: where these stand, marked with `[` and `]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snippet: Option<String>,
 }
 
 /// One version of a skill.
@@ -261,6 +264,65 @@ pub struct SkillVersionView {
     pub deprecated: Option<String>,
     /// `trusted`, `approved`, `pending`, `rejected`.
     pub trust: String,
+}
+
+/// One file of a version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SkillFileView {
+    /// Relative to the skill's folder.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Whether it may be run.
+    pub executable: bool,
+    /// `sha256:…` of its content.
+    pub digest: String,
+}
+
+/// One version with what it declares and holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SkillVersionDetail {
+    /// The skill.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it enables.
+    pub description: String,
+    /// `built-in`, `operator` or an agent.
+    pub owner: String,
+    /// Semantic version.
+    pub version: String,
+    /// `sha256:…`.
+    pub digest: String,
+    /// Hidden from new resolutions.
+    pub yanked: bool,
+    /// Its deprecation message.
+    pub deprecated: Option<String>,
+    /// `trusted`, `approved`, `pending`, `rejected`.
+    pub trust: String,
+    /// Where it came from.
+    pub source: String,
+    /// RFC 3339.
+    pub registered_at: String,
+    /// What it declares.
+    #[schema(value_type = Object)]
+    pub manifest: serde_json::Value,
+    /// By path.
+    pub files: Vec<SkillFileView>,
+}
+
+/// Body of `POST /v1/agents/{agent}/rollback`.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackRequest {
+    /// Only this skill; none: everything that was locked before the last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "cron-tools")]
+    pub skill: Option<String>,
+    /// To this version of it; none: to the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1.0.0")]
+    pub version: Option<String>,
 }
 
 /// A secret's name and use, never its value.

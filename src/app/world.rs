@@ -16,16 +16,13 @@ use super::{agents::restart_key, hive::Hive, sync, variables::Variables};
 use crate::{
     config::{
         load::{self, ConfigError, Loaded},
-        model::Config,
+        model::{Agent as AgentConfig, Config},
     },
     db,
     engine::EngineError,
     error::Fault,
     ids::{AgentId, SkillId},
-    registry::{
-        file::{self, SkillsFile, UsedBy, Written},
-        index::Index,
-    },
+    registry::{file::UsedBy, index::Index},
     resolver::{
         lock::{Lock, LockedAgent},
         solve::{Request, Resolution, Update, solve},
@@ -40,8 +37,11 @@ const MAX_RETIRED: usize = 1_000;
 /// What is wanted.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Counts refreshes that changed something: agents whose preparation is older are prepared again.
+    /// Counts the worlds that were in force; see [`World::due`].
     pub generation: u64,
+    /// Since when all agents, and since when some, get what they get.
+    due_all: u64,
+    due: BTreeMap<AgentId, u64>,
     /// The configuration in force.
     pub config: Arc<Config>,
     /// What is accepted in it but probably not meant.
@@ -55,11 +55,15 @@ pub struct World {
     /// Every skill.
     pub index: Arc<Index>,
     /// What each agent gets, or why it cannot.
-    pub resolutions: BTreeMap<AgentId, Result<Arc<Resolution>, String>>,
+    pub resolutions: BTreeMap<AgentId, Resolved>,
     /// `skep.lock` as it stands.
     pub lock: Lock,
     /// Whether it was ever read: until then nobody knows which versions are locked.
     pub lock_known: bool,
+    /// Whether it could be read last: a file with faults is left for the operator to mend.
+    pub lock_writable: bool,
+    /// Which agents resolved which skills.
+    pub used: Arc<UsedBy>,
     /// What the souls of agents that have one say, or why they cannot be read.
     pub souls: BTreeMap<AgentId, Result<String, String>>,
     /// The secrets.
@@ -89,6 +93,10 @@ impl World {
             resolutions: BTreeMap::new(),
             lock: Lock::default(),
             lock_known: false,
+            lock_writable: false,
+            used: Arc::default(),
+            due_all: 0,
+            due: BTreeMap::new(),
             souls: BTreeMap::new(),
             secrets: Arc::default(),
             masker: Masker::new([]),
@@ -99,7 +107,7 @@ impl World {
     }
 
     /// Whether an agent that was prepared from `other` is prepared from this one too.
-    fn same_as(&self, other: &Self) -> bool {
+    pub(super) fn same_as(&self, other: &Self) -> bool {
         // The content of a bundle is read when agents are prepared.
         self.config.ca_bundle.is_none()
             && self.config == other.config
@@ -128,16 +136,35 @@ impl World {
         self.masker = Masker::new(values);
     }
 
-    /// Which agents resolved which skills.
-    #[must_use]
-    pub fn used_by(&self) -> UsedBy {
+    /// Counts anew which agents resolved which skills.
+    pub(super) fn count_uses(&mut self) {
         let mut used: BTreeMap<SkillId, BTreeSet<AgentId>> = BTreeMap::new();
         for (agent, resolution) in &self.resolutions {
             for id in resolution.iter().flat_map(|r| r.skills.keys()) {
                 used.entry(id.clone()).or_default().insert(agent.clone());
             }
         }
-        used
+        // The same stays the same: views that were made with it hold.
+        if *self.used != used {
+            self.used = Arc::new(used);
+        }
+    }
+
+    /// These agents get something else than before.
+    pub(super) fn mark(&mut self, agents: &BTreeSet<AgentId>) {
+        self.due.extend(agents.iter().map(|agent| (agent.clone(), self.generation)));
+    }
+
+    /// All agents may get something else than before.
+    pub(super) fn mark_all(&mut self) {
+        self.due.clear();
+        self.due_all = self.generation;
+    }
+
+    /// An agent that was prepared for an older generation is to be prepared again.
+    #[must_use]
+    pub fn due(&self, agent: &AgentId) -> u64 {
+        self.due.get(agent).copied().unwrap_or(0).max(self.due_all)
     }
 }
 
@@ -159,35 +186,47 @@ impl UpdateScope {
     }
 }
 
+/// What an agent gets, or why it cannot.
+pub type Resolved = Result<Arc<Resolution>, String>;
+
 /// Resolves every agent against a lock: what each gets, and the lock that follows.
 pub fn resolve_all(
     config: &Config,
     index: &Index,
     lock: &Lock,
     scope: &UpdateScope,
-) -> (BTreeMap<AgentId, Result<Arc<Resolution>, String>>, Lock) {
+) -> (BTreeMap<AgentId, Resolved>, Lock) {
     let mut resolutions = BTreeMap::new();
     let mut next = Lock::default();
     for (id, agent) in &config.agents {
-        let locked = lock.agents.get(id);
-        let request = Request { agent: Some(id), skills: &agent.skills, lock: locked, update: scope.of(id) };
-        match solve(index, &request) {
-            Ok(resolution) => {
-                next.agents.insert(id.clone(), resolution.locked());
-                resolutions.insert(id.clone(), Ok(Arc::new(resolution)));
-            }
-            Err(conflict) => {
-                // What was locked stays so: a fault that goes away must not cost the versions.
-                next.agents.insert(id.clone(), locked.cloned().unwrap_or_else(LockedAgent::new));
-                resolutions.insert(id.clone(), Err(conflict.to_string()));
-            }
-        }
+        let (resolution, locked) = resolve_one(agent, index, lock.agents.get(id), scope);
+        next.agents.insert(id.clone(), locked);
+        resolutions.insert(id.clone(), resolution);
     }
     (resolutions, next)
 }
 
+/// Resolves one agent against what is locked for it: what it gets, and what is locked from then on.
+pub fn resolve_one(
+    agent: &AgentConfig,
+    index: &Index,
+    locked: Option<&LockedAgent>,
+    scope: &UpdateScope,
+) -> (Resolved, LockedAgent) {
+    let update = scope.of(&agent.id);
+    let request = Request { agent: Some(&agent.id), skills: &agent.skills, lock: locked, update };
+    match solve(index, &request) {
+        Ok(resolution) => {
+            let locked = resolution.locked();
+            (Ok(Arc::new(resolution)), locked)
+        }
+        // What was locked stays so: a fault that goes away must not cost the versions.
+        Err(conflict) => (Err(conflict.to_string()), locked.cloned().unwrap_or_default()),
+    }
+}
+
 /// Without a lock to hold them to, agents with skills could be given other versions than they have.
-fn hold_unlocked(config: &Config, resolutions: &mut BTreeMap<AgentId, Result<Arc<Resolution>, String>>) {
+fn hold_unlocked(config: &Config, resolutions: &mut BTreeMap<AgentId, Resolved>) {
     for (id, resolution) in resolutions {
         if config.agents.get(id).is_some_and(|agent| !agent.skills.is_empty()) {
             *resolution = Err("skep.lock cannot be read, so its versions are not known; mend the file, or \
@@ -202,41 +241,22 @@ impl Hive {
     pub async fn refresh(&self, scope: &UpdateScope) {
         let guard = self.refreshing.lock().await;
         let old = self.world();
-        let mut world = World { generation: old.generation + 1, refused: Vec::new(), ..(*old).clone() };
+        let mut world = World { refused: Vec::new(), ..(*old).clone() };
         self.read_config(&mut world);
         self.read_secrets(&mut world);
         self.read_souls(&mut world);
-        let synced = sync::sync_sources(self, &world.config).await;
-        world.source_faults = synced.faults;
+        if let Err(e) = self.load_registry().await {
+            world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
+        }
+        world.source_faults = sync::sync_sources(self, &world.config).await.faults;
         self.read_variables(&mut world).await;
-        match self.db.read(db::skills::load_index).await {
-            Ok(index) => world.index = Arc::new(index),
-            Err(e) => world.refused.push(Fault::new(".skep/skep.db", e.to_string())),
-        }
-        match read_lock(&self.paths.lock()) {
-            Ok(lock) => {
-                let (resolutions, next) = resolve_all(&world.config, &world.index, &lock, scope);
-                self.write_lock(&lock, &next, &mut world);
-                (world.resolutions, world.lock, world.lock_known) = (resolutions, next, true);
-            }
-            Err(faults) => {
-                let (mut resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
-                if !world.lock_known {
-                    hold_unlocked(&world.config, &mut resolutions);
-                }
-                world.resolutions = resolutions;
-                world.refused.extend(faults);
-            }
-        }
-        self.write_registry_file(&mut world);
+        world.index = self.world().index.clone();
+        self.resolve_world(&mut world, scope);
         if let Err(e) = self.sync_agents(&world.config).await {
             world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
         }
         self.sync_config_jobs(&old, &mut world).await;
         self.sync_skill_jobs(&old, &mut world).await;
-        for fault in world.refused.iter().filter(|f| !old.refused.contains(f)) {
-            tracing::error!(%fault, "refused; what was in force stays so");
-        }
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
         }
@@ -244,14 +264,32 @@ impl Hive {
             tracing::warn!(%fault, "a job does not run");
         }
         self.read_images(&mut world).await;
-        // The first world is never the same: agents wait for it.
-        if old.generation == 0 || !world.same_as(&old) {
-            self.set_world(world);
-        } else {
+        if !self.put_in_force(world, &old) {
             self.retry_impossible();
         }
         self.enable_waiting().await;
+        self.align_text().await;
         drop(guard);
+    }
+
+    /// Resolves every agent against `skep.lock` as it stands.
+    fn resolve_world(&self, world: &mut World, scope: &UpdateScope) {
+        match read_lock(&self.paths.lock()) {
+            Ok(lock) => {
+                let (resolutions, next) = resolve_all(&world.config, &world.index, &lock, scope);
+                (world.resolutions, world.lock, world.lock_known) = (resolutions, next, true);
+                world.lock_writable = true;
+            }
+            Err(faults) => {
+                let (mut resolutions, _) = resolve_all(&world.config, &world.index, &world.lock, scope);
+                if !world.lock_known {
+                    hold_unlocked(&world.config, &mut resolutions);
+                }
+                world.resolutions = resolutions;
+                world.lock_writable = false;
+                world.refused.extend(faults);
+            }
+        }
     }
 
     /// Ids of the images that agents name; as before while the engine does not answer.
@@ -328,26 +366,6 @@ impl Hive {
             (id.clone(), text)
         });
         world.souls = souls.collect();
-    }
-
-    fn write_lock(&self, old: &Lock, next: &Lock, world: &mut World) {
-        if old == next && self.paths.lock().exists() {
-            return;
-        }
-        if let Err(e) = write_atomically(&self.paths.lock(), next.to_string().as_bytes()) {
-            world.refused.push(Fault::new("skep.lock", format!("cannot be written: {e}")));
-        }
-    }
-
-    fn write_registry_file(&self, world: &mut World) {
-        let content = SkillsFile::new(&world.index, &world.used_by());
-        match file::write(&self.paths.registry_file(), &content) {
-            Ok(Written::Repaired(why)) => tracing::warn!("{why}"),
-            Ok(_) => {}
-            Err(e) => {
-                world.refused.push(Fault::new("registry/skills.json", format!("cannot be written: {e}")));
-            }
-        }
     }
 
     /// Makes a handle for each configured agent, and tells the others that they are not wanted.

@@ -226,6 +226,22 @@ impl Client {
         response.json().await.map_err(|e| self.broken(&e))
     }
 
+    /// `POST` of bytes for JSON.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        kind: &str,
+        body: Vec<u8>,
+    ) -> Result<T, Failure> {
+        let request = self.request(Method::POST, path)?.query(query).timeout(PATIENCE);
+        let response = self.send(request.header(header::CONTENT_TYPE, kind).body(body)).await?;
+        response.json().await.map_err(|e| self.broken(&e))
+    }
+
     /// `GET`, without a limit on its time: the body is read as it comes.
     ///
     /// # Errors

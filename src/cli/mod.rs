@@ -100,7 +100,7 @@ enum Command {
     Resolve(resolve::Args),
     /// Take newer skill versions within what skep.toml allows, and rewrite skep.lock
     Update(update::Args),
-    /// List, show and check skills
+    /// List, add, check, publish and approve skills
     #[command(subcommand)]
     Skill(skill::Command),
     /// Make, list, run and pause jobs: what agents do by themselves, and when

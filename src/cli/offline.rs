@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    sync::Arc,
 };
 
 use jiff::Timestamp;
@@ -158,7 +159,7 @@ impl Offline {
                     .help("give it another id"),
             ),
             None => {
-                known.versions.insert(skill.version.clone(), entry);
+                Arc::make_mut(known).versions.insert(skill.version.clone(), entry);
                 self.skills.insert((skill.id.clone(), skill.version.clone()), skill);
             }
         }
@@ -172,6 +173,7 @@ impl Offline {
                 .skills
                 .entry(line.id.clone())
                 .or_insert_with(|| empty(&line.id, line.owner.clone()));
+            let entry = Arc::make_mut(entry);
             for version in &line.versions {
                 entry.versions.entry(version.clone()).or_insert_with(|| VersionEntry {
                     version: version.clone(),
@@ -200,15 +202,8 @@ fn locked_digest(lock: &Lock, id: &SkillId, version: &Version) -> Option<Digest>
     entries.find(|locked| locked.version == *version).map(|locked| locked.digest)
 }
 
-fn empty(id: &SkillId, owner: Owner) -> SkillEntry {
-    SkillEntry {
-        id: id.clone(),
-        owner,
-        enabled: true,
-        versions: BTreeMap::new(),
-        registered_at: Timestamp::UNIX_EPOCH,
-        updated_at: Timestamp::UNIX_EPOCH,
-    }
+fn empty(id: &SkillId, owner: Owner) -> Arc<SkillEntry> {
+    SkillEntry::new(id.clone(), owner, Timestamp::UNIX_EPOCH).into()
 }
 
 /// A fault of a skill as one of the hive.

@@ -34,7 +34,7 @@ fn the_help_lists_what_there_is() {
       prompt       Print the prompt that an agent is given
       resolve      Show which skill versions agents get, and why
       update       Take newer skill versions within what skep.toml allows, and rewrite skep.lock
-      skill        List, show and check skills
+      skill        List, add, check, publish and approve skills
       job          Make, list, run and pause jobs: what agents do by themselves, and when
       run          List, show and cancel the runs of jobs, and print what they wrote
       halt         Keep new runs from starting, those of one agent or all

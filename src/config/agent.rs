@@ -12,7 +12,10 @@ use super::{
     units::{format_size, parse_duration, parse_size},
     values,
 };
-use crate::ids::{AgentId, SecretName, SkillRef};
+use crate::{
+    ids::{AgentId, SecretName, SkillRef},
+    scheduler::rules,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -46,7 +49,10 @@ impl Partial {
         let restarts =
             [("always", Restart::Always), ("on-failure", Restart::OnFailure), ("never", Restart::Never)];
         Self {
-            description: r.read(t, "description", |r, f| r.string(f).map(str::to_owned)),
+            description: r.read(t, "description", |r, f| {
+                let written = r.string(f)?;
+                r.accept(f, rules::description(written))
+            }),
             soul: r.read(t, "soul", path),
             allow_soul_edit: r.read(t, "allow_soul_edit", Reader::boolean),
             skills: r.read(t, "skills", skills),

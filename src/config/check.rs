@@ -42,6 +42,36 @@ pub(super) fn agents(r: &mut Reader, config: &Config) {
     workspaces(r, config);
 }
 
+/// Jobs name targets that are there.
+pub(super) fn targets(r: &mut Reader, config: &Config) {
+    let known = || config.notify.targets.iter().map(|target| target.name.as_str());
+    for (id, agent) in &config.agents {
+        // Where jobs were left out for other mistakes, the numbers of the others are not those of the file.
+        let all = !r.places.contains_key(&format!("agents.{id}.jobs[{}]", agent.jobs.len()));
+        for (n, job) in agent.jobs.iter().enumerate() {
+            for (m, name) in job.spec.notify.targets.iter().flatten().enumerate() {
+                if known().any(|target| target == name) {
+                    continue;
+                }
+                let help = keys::nearest(name, known()).map_or_else(
+                    || "add it to [notify], or name one that is there".to_owned(),
+                    |near| format!("did you mean \"{near}\"?"),
+                );
+                let message = format!(
+                    "job {:?} of agent {id} tells the target {name:?}, which [notify] has not",
+                    job.name
+                );
+                let place = if all {
+                    format!("agents.{id}.jobs[{n}].notify.targets[{m}]")
+                } else {
+                    format!("agents.{id}.jobs[0]")
+                };
+                fault(r, &place, &message, &help);
+            }
+        }
+    }
+}
+
 /// An agent writes its workspace: no other agent's workspace, and nothing that the hive trusts,
 /// may lie in it or around it.
 fn workspaces(r: &mut Reader, config: &Config) {

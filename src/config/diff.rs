@@ -56,6 +56,10 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ("hive.default_agent", old.default_agent != new.default_agent),
             ("hive.ca_bundle", all_changed),
             ("api.allowed_hosts", old.api.allowed_hosts != new.api.allowed_hosts),
+            (
+                "api.agent_requests_per_second",
+                old.api.agent_requests_per_second != new.api.agent_requests_per_second,
+            ),
             ("registry.sources", old.registry.sources != new.registry.sources),
             ("registry.agent_skills", old.registry.agent_skills != new.registry.agent_skills),
             ("registry.environment", old.registry.environment != new.registry.environment),
@@ -135,13 +139,13 @@ mod tests {
     fn the_name_and_the_address_wait_for_a_restart() {
         let old = config("[agents.a]");
         let new = config(
-            "[hive]\nname = 'x'\ntimezone = 'UTC'\ndefault_agent = 'a'\nca_bundle = 'ca.pem'\n[api]\nlisten = 'none'\nallowed_hosts = []\n\
+            "[hive]\nname = 'x'\ntimezone = 'UTC'\ndefault_agent = 'a'\nca_bundle = 'ca.pem'\n[api]\nlisten = 'none'\nallowed_hosts = []\nagent_requests_per_second = 5\n\
              [registry]\nsources = []\nagent_skills = 'auto'\nenvironment = ['CITY']\nlimits.files = 3\n[secrets]\nfile = 's.json'\n\
              [notify]\ninterval_minutes = 1\n[agents.a]",
         );
         let changes = changed(&old, &new);
         assert_eq!(changes.restart, ["hive.name", "api.listen"]);
-        assert_eq!(changes.live.len(), 10);
+        assert_eq!(changes.live.len(), 11);
         assert_eq!(names(&changes.changed), ["a"], "all agents carry the CA bundle");
     }
 }

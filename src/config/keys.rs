@@ -48,7 +48,7 @@ pub const HIVE: &[Key] = &[
         "ca_bundle",
         "\"ca.pem\"",
         "none",
-        "PEM file with certificate authorities for image builds and containers; absolute or relative to the hive",
+        "PEM file with certificate authorities for image builds, containers and notices; absolute or relative to the hive",
     ),
 ];
 
@@ -65,6 +65,12 @@ pub const API: &[Key] = &[
         "[\"localhost\"]",
         "[\"localhost\"]",
         "host names accepted in Host and Origin, beside loopback addresses",
+    ),
+    key(
+        "agent_requests_per_second",
+        "50",
+        "50",
+        "requests that each agent may make at its own socket; four times as many at once",
     ),
 ];
 

@@ -49,6 +49,8 @@ pub struct Api {
     pub listen_written: bool,
     /// Host names accepted in `Host` and `Origin`, beside loopback addresses.
     pub allowed_hosts: Vec<String>,
+    /// Requests a second that each agent may make through its own door; four times as many at once.
+    pub agent_requests_per_second: u32,
 }
 
 /// `[registry]`.

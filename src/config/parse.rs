@@ -117,6 +117,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Conf
         check::default_agent(r, &config, &names);
     }
     check::agents(r, &config);
+    check::targets(r, &config);
     config
 }
 
@@ -132,6 +133,9 @@ fn read<'a, 'i, T>(
 ) -> Option<T> {
     r.read(table?, key, how)
 }
+
+/// Requests a second of one agent.
+const REQUESTS: std::ops::RangeInclusive<i64> = 1..=1_000_000;
 
 fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
     let table = section(r, root, "api", keys::API);
@@ -155,7 +159,9 @@ fn api(r: &mut Reader, root: &Table<'_, '_>) -> Api {
             r.accept(f, values::host(written))
         })
     });
+    let requests = read(r, table.as_ref(), "agent_requests_per_second", |r, f| jobs::count(r, f, &REQUESTS));
     Api {
+        agent_requests_per_second: requests.unwrap_or(50),
         listen_written: listen.is_some(),
         listen: listen.unwrap_or_else(|| Some(([127, 0, 0, 1], 7117).into())),
         allowed_hosts: hosts.unwrap_or_else(|| vec!["localhost".to_owned()]),

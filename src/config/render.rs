@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use owo_colors::{OwoColorize, Style};
 
-use crate::error::Fault;
+use crate::{error::Fault, ids::is_hidden};
 
 /// Longest part of a line that is shown, in characters.
 const WIDTH: usize = 100;
@@ -87,14 +87,10 @@ fn token(text: &[char]) -> usize {
 
 /// Without what could move a terminal's cursor or hide text: one sign for each, so that columns hold.
 fn printable(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-    };
     text.chars()
         .map(|c| match c {
             '\t' => ' ',
-            c if hidden(c) => '\u{fffd}',
+            c if is_hidden(c) => '\u{fffd}',
             c => c,
         })
         .collect()

@@ -308,7 +308,8 @@ async fn deliver_notices(hive: Arc<Hive>) {
     let (wanted, clock) = (hive.clone(), hive.clone());
     let targets = move || {
         let world = wanted.world();
-        Arc::new(notify::Targets::resolve(&world.config.notify, &world.secrets))
+        let bundle = world.config.ca_bundle.as_ref().map(|bundle| wanted.paths.root.join(bundle));
+        Arc::new(notify::Targets::resolve(&world.config.notify, &world.secrets).trusting(bundle))
     };
     let clock = Arc::new(move || clock.now());
     outbox::run(hive.db.clone(), targets, clock, outbox::Pace::default(), hive.stopping.clone()).await;

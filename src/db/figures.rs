@@ -24,7 +24,7 @@ pub struct Figures {
 /// # Errors
 /// The database fails.
 pub fn now(conn: &Connection) -> Result<Figures, DbError> {
-    let jobs = "SELECT coalesce(sum(enabled), 0), coalesce(sum(NOT enabled), 0) FROM job";
+    let jobs = "SELECT coalesce(sum(enabled), 0), coalesce(sum(NOT enabled), 0) FROM live_job";
     let runs = "SELECT coalesce(sum(status = 'running'), 0), coalesce(sum(status = 'queued'), 0) FROM run \
                 WHERE status IN ('queued', 'running')";
     let pair = |sql| {

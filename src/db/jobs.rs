@@ -197,7 +197,16 @@ fn row(r: &Row<'_>) -> Result<JobRow, DbError> {
 }
 
 fn rows(conn: &Connection, tail: &str, params: impl rusqlite::Params) -> Result<Vec<JobRow>, DbError> {
-    let mut query = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM job {tail}"))?;
+    rows_from(conn, "live_job", tail, params)
+}
+
+fn rows_from(
+    conn: &Connection,
+    from: &str,
+    tail: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<JobRow>, DbError> {
+    let mut query = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM {from} {tail}"))?;
     let mut found = query.query(params)?;
     let mut jobs = Vec::new();
     while let Some(r) = found.next()? {
@@ -258,17 +267,29 @@ pub fn waiting(conn: &Connection) -> Result<Vec<JobRow>, DbError> {
     rows(conn, "WHERE auto_enable ORDER BY id", [])
 }
 
-/// Jobs of `skep.toml` by id, each with what the file last said of `enabled`.
+/// A job that `skep.toml` defines, or did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigRow {
+    /// The job.
+    pub job: JobRow,
+    /// What the file last said of `enabled`.
+    pub written: Option<bool>,
+    /// It was taken out of the file.
+    pub removed: bool,
+}
+
+/// Jobs of `skep.toml` by id, those that were taken out of it included.
 ///
 /// # Errors
 /// The database fails.
-pub fn of_config(conn: &Connection) -> Result<Vec<(JobRow, Option<bool>)>, DbError> {
-    let jobs = rows(conn, "WHERE origin = 'config' ORDER BY id", [])?;
-    let mut query = conn.prepare_cached("SELECT written_enabled FROM job WHERE id = ?1")?;
+pub fn of_config(conn: &Connection) -> Result<Vec<ConfigRow>, DbError> {
+    let jobs = rows_from(conn, "job", "WHERE origin = 'config' ORDER BY id", [])?;
+    let mut query =
+        conn.prepare_cached("SELECT written_enabled, removed_at IS NOT NULL FROM job WHERE id = ?1")?;
     let mut found = Vec::new();
     for job in jobs {
-        let written = query.query_row([job.id], |r| r.get(0))?;
-        found.push((job, written));
+        let (written, removed) = query.query_row([job.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        found.push(ConfigRow { job, written, removed });
     }
     Ok(found)
 }
@@ -287,7 +308,7 @@ pub fn set_written(tx: &Transaction<'_>, id: i64, enabled: bool) -> Result<(), D
 /// # Errors
 /// The database fails.
 pub fn count(conn: &Connection, agent: &AgentId) -> Result<usize, DbError> {
-    let mut query = conn.prepare_cached("SELECT count(*) FROM job WHERE agent = ?1")?;
+    let mut query = conn.prepare_cached("SELECT count(*) FROM live_job WHERE agent = ?1")?;
     let count: i64 = query.query_row([agent.as_str()], |r| r.get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
@@ -330,7 +351,8 @@ pub fn update(tx: &Transaction<'_>, job: &JobRow, event: &str, now: Timestamp) -
     free_name(tx, &job.agent, &job.name, Some(job.id))?;
     tx.prepare_cached(
         "UPDATE job SET name = ?2, spec = ?3, trigger_type = ?4, enabled = ?5, disabled_reason = ?6, \
-         auto_enable = ?7, anchor_at = ?8, consecutive_failures = ?9, backoff_until = ?10, updated_at = ?11 \
+         auto_enable = ?7, anchor_at = ?8, consecutive_failures = ?9, backoff_until = ?10, updated_at = ?11, \
+         removed_at = NULL \
          WHERE id = ?1",
     )?
     .execute(params![
@@ -364,6 +386,27 @@ pub fn remove(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, DbE
     tx.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id])?;
     announce(tx, now, "job:deleted", id, &job.agent, &job.name)?;
     Ok(true)
+}
+
+/// Takes a job out that left `skep.toml`: nobody sees it, and what waits of it never starts. What it was is kept, so
+/// that [`update`] takes it up again.
+///
+/// # Errors
+/// The database fails.
+pub fn retire(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<(), DbError> {
+    let Some(job) = get(tx, id)? else { return Ok(()) };
+    queue::deleted(tx, now, id)?;
+    set_next(tx, id, &job.agent, &job.name, &job.spec, None)?;
+    tx.prepare_cached("UPDATE job SET removed_at = ?2 WHERE id = ?1")?.execute(params![id, time(now)])?;
+    announce(tx, now, "job:deleted", id, &job.agent, &job.name).map(|_| ())
+}
+
+/// Forgets the jobs that were taken out before `before`; answers how many.
+///
+/// # Errors
+/// The database fails.
+pub fn forget_removed(tx: &Transaction<'_>, before: Timestamp) -> Result<usize, DbError> {
+    Ok(tx.prepare_cached("DELETE FROM job WHERE removed_at < ?1")?.execute([time(before)])?)
 }
 
 /// Sets the next fire time, and with it when the job is due.
@@ -415,7 +458,12 @@ fn changed(
     Ok(())
 }
 
+/// Sees to it that a name is free: a job that left `skep.toml` gives way.
 fn free_name(tx: &Transaction<'_>, agent: &AgentId, name: &str, own: Option<i64>) -> Result<(), JobError> {
+    tx.prepare_cached(
+        "DELETE FROM job WHERE agent = ?1 AND name = ?2 AND id IS NOT ?3 AND removed_at IS NOT NULL",
+    )?
+    .execute(params![agent.as_str(), name, own])?;
     let taken: Option<i64> = tx
         .prepare_cached("SELECT id FROM job WHERE agent = ?1 AND name = ?2 AND id IS NOT ?3")?
         .query_row(params![agent.as_str(), name, own], |r| r.get(0))

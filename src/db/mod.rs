@@ -12,6 +12,7 @@ pub mod figures;
 pub mod idempotency;
 pub mod jobs;
 pub mod lock;
+pub mod lock_history;
 pub mod meta;
 pub mod outbox;
 pub mod queue;

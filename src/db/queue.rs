@@ -17,6 +17,7 @@ use serde_json::json;
 pub use claim::{ManualError, any_wants, claim_manual};
 pub use end::{Cancelled, Finished, Tell, cancel, finish, requeue};
 pub use realign::realign;
+pub use waiting::{Obstacle, obstacle};
 pub(super) use waiting::{deleted, disabled};
 
 use super::{

@@ -44,6 +44,10 @@ pub struct RunRow {
     pub skipped: Option<(u32, Timestamp)>,
     /// The event that made it.
     pub event: Option<i64>,
+    /// Its name.
+    pub event_name: Option<String>,
+    /// What was raised with it, as JSON; none once the run is over.
+    pub event_data: Option<String>,
     /// Events and runs in a row that led here.
     pub depth: u32,
     /// The job as it was claimed; none once it is over.
@@ -96,7 +100,7 @@ impl Ending {
 
 const COLUMNS: &str = "id, job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt, status, \
     reason, skipped, skipped_until, event_id, depth, spec, overlap, due_at, ending, container, proc_id, \
-    created_at, started_at, finished_at, exit_code, result, error, summary, output_bytes, steps";
+    created_at, started_at, finished_at, exit_code, result, error, summary, output_bytes, steps, event_name, event_data";
 
 pub(super) fn row(r: &Row<'_>) -> Result<RunRow, DbError> {
     let bad = |column: &str, value: &str| DbError::bad_value("run", column, value);
@@ -132,6 +136,8 @@ pub(super) fn row(r: &Row<'_>) -> Result<RunRow, DbError> {
         reason: r.get(10)?,
         skipped: skipped.zip(optional_time("run.skipped_until", 12)?),
         event: r.get(13)?,
+        event_name: r.get(30)?,
+        event_data: r.get(31)?,
         depth: r.get(14)?,
         spec: spec
             .map(|s| serde_json::from_str(&s))

@@ -17,6 +17,8 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/001.sql"),
     include_str!("migrations/002.sql"),
     include_str!("migrations/003.sql"),
+    include_str!("migrations/004.sql"),
+    include_str!("migrations/005.sql"),
 ];
 
 /// Refuses a database that something else made.

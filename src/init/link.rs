@@ -413,7 +413,7 @@ impl Link {
                 FromInit::Failed { id, stage, errno } => {
                     self.fail_start(Some(id), LinkError::Refused { stage, errno });
                 }
-                FromInit::Exited { id, exit } => self.exited(id, exit),
+                FromInit::Exited { id, exit, ended_ms } => self.exited(id, Exit { ended_ms, ..exit }),
                 FromInit::Main(report) => self.status.send_modify(|s| s.main = Some(report)),
                 FromInit::Output { id, end } => self.output(id, end),
                 FromInit::Hello(_) => {
@@ -462,7 +462,8 @@ async fn read_hello(fd: &AsyncFd<UnixStream>, reader: &mut FrameReader) -> io::R
             Some(bytes) if *bytes != wire::MAGIC => return Err(invalid("not the init's protocol")),
             Some(_) => {
                 if let Some((message, _)) = reader.take_frame::<FromInit>()? {
-                    let FromInit::Hello(hello) = message else { return Err(invalid("no hello")) };
+                    let FromInit::Hello(mut hello) = message else { return Err(invalid("no hello")) };
+                    hello.date_exits();
                     return Ok(hello);
                 }
             }
@@ -484,7 +485,8 @@ mod tests {
 
     fn hello() -> FromInit {
         let (key, mountinfo, processes) = (None, String::new(), Vec::new());
-        FromInit::Hello(Hello { version: VERSION, key, mountinfo, landlock: 0, processes, main: None })
+        let (main, ended_ms) = (None, Vec::new());
+        FromInit::Hello(Hello { version: VERSION, key, mountinfo, landlock: 0, processes, main, ended_ms })
     }
 
     #[tokio::test]

@@ -7,12 +7,13 @@
 use std::{
     collections::BTreeMap,
     error::Error,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use reqwest::{
-    Client, Url,
+    Certificate, Client, Url,
     dns::{Addrs, Name, Resolve, Resolving},
     redirect,
 };
@@ -26,6 +27,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// lookup of a name is not told the port.
 pub(super) struct Guard {
     rules: Arc<[AllowRule]>,
+    /// Certificate authorities that are trusted beside the system's.
+    bundle: Option<PathBuf>,
     clients: Mutex<BTreeMap<(bool, u16), Client>>,
 }
 
@@ -42,7 +45,12 @@ pub(super) enum NoClient {
 
 impl Guard {
     pub(super) fn new(rules: &[AllowRule]) -> Self {
-        Self { rules: rules.into(), clients: Mutex::default() }
+        Self { rules: rules.into(), bundle: None, clients: Mutex::default() }
+    }
+
+    /// Trusts the certificates in this file too.
+    pub(super) fn trust(&mut self, bundle: PathBuf) {
+        self.bundle = Some(bundle);
     }
 
     /// A client for this URL. It must not be used for another one.
@@ -60,15 +68,15 @@ impl Guard {
         }
         let lookup = Lookup { rules: self.rules.clone(), port };
         // Reads the certificates of the system, which takes a while.
-        let made = tokio::task::spawn_blocking(move || make(key.0, lookup)).await;
-        let client =
-            made.map_err(|e| NoClient::Broken(e.to_string()))?.map_err(|e| NoClient::Broken(root(&e)))?;
+        let bundle = self.bundle.clone();
+        let made = tokio::task::spawn_blocking(move || make(key.0, lookup, bundle.as_deref())).await;
+        let client = made.map_err(|e| NoClient::Broken(e.to_string()))?.map_err(NoClient::Broken)?;
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(key, client.clone());
         Ok(client)
     }
 }
 
-fn make(tls: bool, lookup: Lookup) -> reqwest::Result<Client> {
+fn make(tls: bool, lookup: Lookup, bundle: Option<&Path>) -> Result<Client, String> {
     crate::tls::install();
     let builder = Client::builder()
         .user_agent(concat!("skep/", env!("CARGO_PKG_VERSION")))
@@ -80,8 +88,18 @@ fn make(tls: bool, lookup: Lookup) -> reqwest::Result<Client> {
         .pool_max_idle_per_host(0)
         .dns_resolver(Arc::new(lookup));
     // Without TLS no certificate is needed, and a machine that has none can still send.
-    let builder = if tls { builder } else { builder.tls_certs_only([]) };
-    builder.build()
+    let builder = match bundle {
+        _ if !tls => builder.tls_certs_only([]),
+        Some(bundle) => builder.tls_certs_merge(certificates(bundle)?),
+        None => builder,
+    };
+    builder.build().map_err(|e| root(&e))
+}
+
+fn certificates(bundle: &Path) -> Result<Vec<Certificate>, String> {
+    let bad = |why: String| format!("[hive] ca_bundle {}: {why}", bundle.display());
+    let pem = std::fs::read(bundle).map_err(|e| bad(e.to_string()))?;
+    Certificate::from_pem_bundle(&pem).map_err(|e| bad(root(&e)))
 }
 
 /// Looks names up and keeps back what may not be connected to.

@@ -2,7 +2,7 @@
 //!
 //! Made anew whenever the configuration or the secrets change. Nothing here can be printed: addresses hold tokens.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use reqwest::{
     Method, Request, Url,
@@ -59,6 +59,15 @@ impl Targets {
     pub fn resolve(notify: &Notify, secrets: &Secrets) -> Self {
         let all = notify.targets.iter().map(|target| Target::resolve(target, secrets)).collect();
         Self { all, guard: Guard::new(&notify.allow) }
+    }
+
+    /// Trusts the certificate authorities in a PEM file, beside the system's (`[hive] ca_bundle`).
+    #[must_use]
+    pub fn trusting(mut self, bundle: Option<PathBuf>) -> Self {
+        if let Some(bundle) = bundle {
+            self.guard.trust(bundle);
+        }
+        self
     }
 
     /// The names of all targets.

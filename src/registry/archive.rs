@@ -5,6 +5,7 @@
 //! no size that a header states is believed: every reader is capped.
 
 mod listing;
+mod pack;
 mod tarball;
 mod zipped;
 
@@ -14,6 +15,7 @@ use std::{
 };
 
 use self::listing::{Entry, Judged, What};
+pub use self::pack::pack;
 use super::{
     intake::{Stopped, pour},
     rejection::CopyError,
@@ -31,7 +33,7 @@ const IN_MEMORY: usize = 1 << 20;
 /// What a tar spends on an entry besides its content: two headers, their padding, an extended name.
 const ENTRY_OVERHEAD: u64 = 4 << 10;
 /// How an archive as a whole is named in faults.
-const WHOLE: &str = ".";
+const WHOLE: &str = "archive";
 
 /// How an archive is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -132,7 +132,7 @@ pub fn read(path: &Path) -> io::Result<Option<SkillsFile>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::index::{SkillEntry, Trust, VersionEntry};
+    use crate::registry::index::{About, SkillEntry, Trust, VersionEntry};
 
     fn index() -> Index {
         let version = |v: &str| VersionEntry {
@@ -152,8 +152,9 @@ mod tests {
             versions: versions.into(),
             registered_at: "2024-01-01T00:00:00.25Z".parse().unwrap(),
             updated_at: "2024-01-15T10:00:00Z".parse().unwrap(),
+            about: About::default(),
         };
-        Index { skills: [(id, entry)].into() }
+        Index { skills: [(id, entry.into())].into() }
     }
 
     fn used_by() -> UsedBy {

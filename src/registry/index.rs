@@ -2,7 +2,10 @@
 //!
 //! Pure. Loaded from the database, handed to the resolver, listed by the API.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use semver::Version;
@@ -74,6 +77,17 @@ pub struct VersionEntry {
     pub trust: Trust,
 }
 
+/// What a skill says of itself, for lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its name for people.
+    pub name: String,
+    /// What it enables.
+    pub description: String,
+    /// Tags.
+    pub tags: Vec<String>,
+}
+
 /// One skill with all its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillEntry {
@@ -89,23 +103,46 @@ pub struct SkillEntry {
     pub registered_at: Timestamp,
     /// When a version came or changed last.
     pub updated_at: Timestamp,
+    /// As its latest version says it.
+    pub about: About,
 }
 
 /// Every skill that the hive knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index {
-    /// By id.
-    pub skills: BTreeMap<SkillId, SkillEntry>,
+    /// By id. Shared, so that the next index costs little more than what differs.
+    pub skills: BTreeMap<SkillId, Arc<SkillEntry>>,
+}
+
+impl VersionEntry {
+    /// The higher, the rather it is the latest: stable before pre-release, yanked and rejected only when nothing else
+    /// is there.
+    #[must_use]
+    pub fn rank(&self) -> (bool, bool, &Version) {
+        let offered = !self.yanked && self.trust != Trust::Rejected;
+        (offered, self.version.pre.is_empty(), &self.version)
+    }
 }
 
 impl SkillEntry {
+    /// A skill without versions.
+    #[must_use]
+    pub fn new(id: SkillId, owner: Owner, at: Timestamp) -> Self {
+        Self {
+            id,
+            owner,
+            enabled: true,
+            versions: BTreeMap::new(),
+            registered_at: at,
+            updated_at: at,
+            about: About::default(),
+        }
+    }
+
     /// The newest version: stable before pre-release, yanked and rejected only when nothing else is there.
     #[must_use]
     pub fn latest(&self) -> Option<&VersionEntry> {
-        self.versions.values().max_by_key(|v| {
-            let offered = !v.yanked && v.trust != Trust::Rejected;
-            (offered, v.version.pre.is_empty(), &v.version)
-        })
+        self.versions.values().max_by_key(|v| v.rank())
     }
 }
 
@@ -114,6 +151,17 @@ impl Index {
     #[must_use]
     pub fn version(&self, id: &SkillId, version: &Version) -> Option<&VersionEntry> {
         self.skills.get(id)?.versions.get(version)
+    }
+
+    /// Which skills differ between two indexes, of which one was made from the other.
+    #[must_use]
+    pub fn changed(&self, other: &Self) -> BTreeSet<SkillId> {
+        let differs = |one: &Self, id: &SkillId, entry: &Arc<SkillEntry>| {
+            one.skills.get(id).is_none_or(|there| !Arc::ptr_eq(there, entry) && there != entry)
+        };
+        let here = self.skills.iter().filter(|(id, entry)| differs(other, id, entry));
+        let there = other.skills.iter().filter(|(id, _)| !self.skills.contains_key(*id));
+        here.chain(there).map(|(id, _)| id.clone()).collect()
     }
 
     /// The id most like a text that is none of them, for "did you mean"; none when nothing is close.

@@ -7,6 +7,7 @@ pub mod archive;
 pub(crate) mod beneath;
 pub mod builtin;
 pub mod file;
+pub mod git;
 pub mod index;
 mod intake;
 pub mod names;

@@ -195,7 +195,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn candidate(&self, id: &'a SkillId) -> Candidate<'a> {
-        let entry = self.index.skills.get(id);
+        let entry = self.index.skills.get(id).map(AsRef::as_ref);
         let mut offered = Vec::with_capacity(entry.map_or(0, |skill| skill.versions.len()));
         for (skill, version) in entry.iter().flat_map(|s| s.versions.values().map(move |v| (s, v))) {
             if self.withheld(skill, version).is_none() {

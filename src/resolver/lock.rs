@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt, fmt::Write as _, ops::Range};
 
 use semver::Version;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -25,7 +25,7 @@ pub const FORMAT: i64 = 1;
 const HEADER: &str = "# Written by skep. Commit it, do not edit it; `skep update` renews it.\n";
 
 /// One locked version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Locked {
     /// The version.
     pub version: Version,

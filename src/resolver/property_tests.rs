@@ -1,5 +1,7 @@
 //! The solver against brute force on small random registries.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use semver::Version;
 
@@ -136,9 +138,10 @@ proptest! {
         if let Ok(first) = writer().solve(&old, &skills) {
             let mut grown = old.clone();
             for (id, skill) in new.skills {
-                let entry = grown.skills.entry(id).or_insert_with(|| SkillEntry { versions: BTreeMap::new(), ..skill.clone() });
-                for (version, v) in skill.versions {
-                    entry.versions.entry(version).or_insert(v);
+                let empty = SkillEntry { versions: BTreeMap::new(), ..(*skill).clone() };
+                let entry = grown.skills.entry(id).or_insert_with(|| empty.into());
+                for (version, v) in &skill.versions {
+                    Arc::make_mut(entry).versions.entry(version.clone()).or_insert_with(|| v.clone());
                 }
             }
             let again = Ask { lock: first.locked(), ..writer() }.solve(&grown, &skills).unwrap();

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, sync::Arc};
 
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -35,14 +35,12 @@ pub(super) fn index(text: &str) -> Index {
             },
         };
         let owner = words.iter().find_map(|w| w.strip_prefix("by-"));
-        let skill = index.skills.entry(id.clone()).or_insert_with(|| SkillEntry {
-            id,
-            owner: owner.map_or(Owner::Operator, |a| Owner::Agent(a.parse().unwrap())),
-            enabled: true,
-            versions: BTreeMap::new(),
-            registered_at: Timestamp::UNIX_EPOCH,
-            updated_at: Timestamp::UNIX_EPOCH,
-        });
+        let owner = owner.map_or(Owner::Operator, |a| Owner::Agent(a.parse().unwrap()));
+        let skill = index
+            .skills
+            .entry(id.clone())
+            .or_insert_with(|| SkillEntry::new(id, owner, Timestamp::UNIX_EPOCH).into());
+        let skill = Arc::make_mut(skill);
         skill.enabled &= !has("disabled");
         skill.versions.insert(version.version.clone(), version);
     }

@@ -131,11 +131,14 @@ fn ended_badly(exit: Exit) -> Option<(RunStatus, String)> {
         return None;
     }
     let how = match exit.signal {
-        _ if exit.oom => "it ran out of memory".to_owned(),
+        Some(9) if exit.oom => "it ran out of memory".to_owned(),
         Some(signal) => format!("it was killed by signal {signal}"),
         None => format!("it ended with exit code {}", exit.code),
     };
-    Some((RunStatus::Failed, how))
+    // A child of it, as a rule; else another run of its agent.
+    let child = exit.oom && exit.signal != Some(9);
+    let memory = if child { ", and a process in its container was killed for memory meanwhile" } else { "" };
+    Some((RunStatus::Failed, how + memory))
 }
 
 fn because(how: &str, stderr: &str) -> String {
@@ -181,7 +184,8 @@ mod tests {
 
     use super::*;
 
-    const OK: Exit = Exit { code: 0, signal: None, timed_out: false, oom: false, lost: false };
+    const OK: Exit =
+        Exit { code: 0, signal: None, timed_out: false, oom: false, lost: false, ended_ms: None };
 
     fn said<'a>(stdout: &'a str, stderr: &'a str) -> Said<'a> {
         Said { stdout, cut: false, stderr, summary: None }
@@ -235,6 +239,13 @@ mod tests {
         assert_eq!(direct(timed_out, &said("", "")).status, RunStatus::TimedOut);
         let oom = direct(Exit { code: 137, signal: Some(9), oom: true, ..OK }, &said("", ""));
         assert_eq!(oom.error.as_deref(), Some("it ran out of memory"));
+        let child = direct(Exit { code: 137, oom: true, ..OK }, &said("", "Killed"));
+        assert_eq!(
+            child.error.as_deref(),
+            Some(
+                "it ended with exit code 137, and a process in its container was killed for memory meanwhile: Killed"
+            )
+        );
         let killed = direct(Exit { code: 143, signal: Some(15), ..OK }, &said("", ""));
         assert_eq!(killed.error.as_deref(), Some("it was killed by signal 15"));
         let lost = direct(Exit { lost: true, ..OK }, &said("", ""));

@@ -102,6 +102,8 @@ pub enum SkipReason {
     Backoff,
     /// Its agent had as many runs waiting as one may have.
     Crowded,
+    /// So many events and runs in a row led to it that something triggers itself.
+    Depth,
 }
 
 impl SkipReason {
@@ -114,6 +116,7 @@ impl SkipReason {
             Self::Overlap => "overlap",
             Self::Backoff => "backoff",
             Self::Crowded => "crowded",
+            Self::Depth => "depth",
         }
     }
 }

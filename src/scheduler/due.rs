@@ -40,7 +40,7 @@ pub struct DueJob<'a> {
     pub decided: &'a Decided,
 }
 
-/// How many runs of a job are not over.
+/// How many runs of a job are not over; what counts is whether there are any of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Active {
     /// That run, or wait for their next attempt.

@@ -12,7 +12,10 @@ use super::{
     job::{MAX_ARGS, MAX_INSTRUCTIONS, MAX_NAME, Missed, Overlap, TriggerSpec},
     trigger::{self, ScheduleError},
 };
-use crate::config::units::{format_duration, parse_duration};
+use crate::{
+    config::units::{format_duration, parse_duration},
+    ids::is_hidden,
+};
 
 /// A value, or what is wrong and what to do about it.
 pub type Checked<T> = Result<T, (String, String)>;
@@ -62,7 +65,7 @@ pub fn quoted(text: &str) -> String {
 /// A job's name, without blanks around it.
 ///
 /// # Errors
-/// It is blank, too long, or holds control characters.
+/// It is blank, too long, a number, or holds characters that nobody sees.
 pub fn name(written: &str) -> Checked<String> {
     let name = written.trim();
     if name.is_empty() {
@@ -74,8 +77,17 @@ pub fn name(written: &str) -> Checked<String> {
             "write a shorter name, and the rest as description",
         );
     }
-    if name.chars().any(char::is_control) {
-        return refuse(format!("{name:?} holds control characters"), "write a name of one line");
+    if name.parse::<i64>().is_ok() || name.bytes().all(|b| b.is_ascii_digit()) {
+        return refuse(
+            format!("{name:?} cannot be the name of a job: jobs are asked for by number too"),
+            format!("add a word to it, such as \"job-{}\"", name.trim_start_matches(['+', '-'])),
+        );
+    }
+    if let Some(hidden) = name.chars().find(|c| is_hidden(*c)) {
+        return refuse(
+            format!("the name of a job holds {}, which nobody sees: {}", code(hidden), shown(name)),
+            "write a name of one line without it",
+        );
     }
     Ok(name.to_owned())
 }
@@ -83,7 +95,7 @@ pub fn name(written: &str) -> Checked<String> {
 /// A description.
 ///
 /// # Errors
-/// It is too long or holds a NUL.
+/// It is too long, or holds characters that nobody sees.
 pub fn description(written: &str) -> Checked<String> {
     if written.chars().count() > MAX_DESCRIPTION {
         return refuse(
@@ -91,8 +103,23 @@ pub fn description(written: &str) -> Checked<String> {
             "write a shorter one",
         );
     }
-    no_nul("the description", written)?;
+    // Lines are fine, and so are the joiners that some scripts and pictures are written with.
+    let plain = |c: &char| matches!(c, '\n' | '\r' | '\t' | '\u{200c}' | '\u{200d}');
+    if let Some(hidden) = written.chars().filter(|c| !plain(c)).find(|c| is_hidden(*c)) {
+        return refuse(format!("a description holds {}, which nobody sees", code(hidden)), "remove it");
+    }
     Ok(written.to_owned())
+}
+
+/// A character by its number.
+fn code(c: char) -> String {
+    format!("U+{:04X}", u32::from(c))
+}
+
+/// A text in quotes, what nobody sees spelt out.
+fn shown(text: &str) -> String {
+    let spelt = |c: char| if is_hidden(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    format!("\"{}\"", text.chars().map(spelt).collect::<String>())
 }
 
 /// What an agent is told. They go to a process as one argument.
@@ -153,8 +180,11 @@ fn word(what: &str, written: &str, remedy: &str) -> Checked<String> {
     if name.is_empty() {
         return refuse(format!("the name of a {what} is empty"), remedy);
     }
-    if name.chars().count() > MAX_WORD || name.chars().any(char::is_control) {
-        return refuse(format!("{} cannot be the name of a {what}", quoted(name)), remedy);
+    if name.chars().count() > MAX_WORD || name.chars().any(is_hidden) {
+        return refuse(
+            format!("{} cannot be the name of a {what}", shown(&name.chars().take(80).collect::<String>())),
+            remedy,
+        );
     }
     Ok(name.to_owned())
 }

@@ -13,6 +13,9 @@ pub use super::patterns::MIN_MASKED;
 use super::{patterns::add_forms, value::SecretValue};
 use crate::ids::SecretName;
 
+/// Bytes of a possible beginning of a value that a pause shows: half of the shortest value.
+const AT_A_PAUSE: usize = MIN_MASKED / 2;
+
 /// What stands in place of a secret.
 pub const MASK: &str = "***";
 
@@ -132,7 +135,7 @@ impl Masker {
     /// Begins to mask a stream.
     #[must_use]
     pub fn stream(&self) -> MaskStream {
-        MaskStream { masker: self.clone(), held: Vec::new() }
+        MaskStream { masker: self.clone(), held: Vec::new(), shown: 0 }
     }
 }
 
@@ -144,6 +147,8 @@ impl Masker {
 pub struct MaskStream {
     masker: Masker,
     held: Vec<u8>,
+    /// So many bytes at the beginning of `held` were passed on at a pause.
+    shown: usize,
 }
 
 impl MaskStream {
@@ -156,13 +161,29 @@ impl MaskStream {
         self.held.extend_from_slice(piece);
         let mut out = Vec::with_capacity(self.held.len());
         let done = forms.decided(&self.held, &mut out);
+        self.pass(out, done)
+    }
+
+    /// What an interactive stream shows at a pause of what is held: a letter or two that somebody typed or was asked
+    /// with, never more of a value, which is recognised all the same when it goes on.
+    #[must_use = "the returned bytes are the output"]
+    pub fn pause(&mut self) -> Vec<u8> {
+        let from = std::mem::replace(&mut self.shown, self.held.len().min(AT_A_PAUSE));
+        self.held[from..self.shown].to_vec()
+    }
+
+    /// Takes `done` bytes out of what is held, for which `out` is passed on, without what was shown of it already.
+    fn pass(&mut self, mut out: Vec<u8>, done: usize) -> Vec<u8> {
+        let again = out.iter().zip(&self.held[..self.shown]).take_while(|(now, then)| now == then).count();
+        out.drain(..again);
         self.held.drain(..done);
+        self.shown = self.shown.saturating_sub(done);
         out
     }
 
-    /// Passes on what is held, as if the stream had ended here; for a pause of an interactive one.
+    /// Passes on what is held, as if the stream had ended here.
     ///
-    /// A value that goes on after the pause is then not recognised.
+    /// A value that goes on after it is then not recognised.
     #[must_use = "the returned bytes are the output"]
     pub fn flush(&mut self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.held.len());
@@ -170,8 +191,7 @@ impl MaskStream {
             let end = self.held.len();
             forms.replace(&self.held, 0, end, &mut out);
         }
-        self.held.clear();
-        out
+        self.pass(out, self.held.len())
     }
 
     /// The rest, after the last piece.

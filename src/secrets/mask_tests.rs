@@ -162,7 +162,46 @@ fn the_masker_prints_no_value() {
     assert!(!format!("{s:?}").contains("hunter"));
 }
 
+#[test]
+fn a_pause_shows_two_letters_at_most_and_the_value_is_masked_all_the_same() {
+    let m = masker(&["hunter22", "hush-hush"]);
+    for (pieces, expected) in [
+        (vec!["x hunt", "er22 y"], "x hu*** y"),
+        (vec!["h", "u", "n", "ter", "22"], "hu***"),
+        (vec!["hunt", "ing"], "hunting"),
+        (vec!["h", "ello"], "hello"),
+        (vec!["hus", "h", ""], "hush"),
+        (vec!["hu", "hunter22"], "hu***"),
+        (vec!["hhunte", "r22"], "hhu***"),
+    ] {
+        let (mut stream, mut out) = (m.stream(), Vec::new());
+        for piece in &pieces {
+            out.extend(stream.push(piece.as_bytes()));
+            out.extend(stream.pause());
+            out.extend(stream.pause());
+        }
+        out.extend(stream.finish());
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{pieces:?}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn pauses_change_nothing_where_there_is_no_value(
+        pieces in prop::collection::vec("[hunter2 ]{0,7}", 0..20),
+    ) {
+        let m = masker(&["hunter22"]);
+        let text = pieces.concat();
+        prop_assume!(!text.contains("hunter22"));
+        let (mut stream, mut out) = (m.stream(), Vec::new());
+        for piece in &pieces {
+            out.extend(stream.push(piece.as_bytes()));
+            out.extend(stream.pause());
+        }
+        out.extend(stream.finish());
+        prop_assert_eq!(String::from_utf8(out).unwrap(), text);
+    }
+
     #[test]
     fn no_value_survives_any_cutting(
         values in prop::collection::vec("[abc]{4,9}", 1..5),

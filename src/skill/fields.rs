@@ -7,7 +7,10 @@ use super::{
     model::{McpServer, McpTransport, Var},
     yaml::{Kind, Node},
 };
-use crate::{error::Fault, ids::SecretName};
+use crate::{
+    error::Fault,
+    ids::{SecretName, is_hidden},
+};
 
 /// Seconds to wait for an MCP server's handshake, and minutes of idleness (systems.md C5).
 const STARTUP_TIMEOUT: u64 = 30;
@@ -20,9 +23,7 @@ pub(super) const MAX_ITEMS: usize = 1_000;
 pub(super) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-        {
+        if is_hidden(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);

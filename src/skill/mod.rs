@@ -3,6 +3,7 @@
 //! Everything here is pure: it works on bytes and listings that somebody else read.
 
 pub mod check;
+pub mod diff;
 pub mod digest;
 mod draft;
 mod fields;
@@ -10,6 +11,7 @@ pub mod load;
 mod manifest;
 pub mod model;
 mod repair;
+pub mod scan;
 mod skill_md;
 pub mod source;
 pub mod strict;

@@ -118,7 +118,7 @@ async fn look(hive: &Arc<Hive>, listing: &[Listed], began: Instant, slots: &Arc<
                 continue;
             }
         }
-        let facts = gather(hive, &agent, &containers, world.generation);
+        let facts = gather(hive, &agent, &containers, world.due(&agent.id));
         keep_door(hive, &agent, &facts);
         match plan(&facts) {
             Step::Rest(status) => actions::set_status(hive, &agent, status),
@@ -172,7 +172,7 @@ fn act(hive: &Arc<Hive>, agent: Arc<Agent>, step: Step, slots: &Arc<Semaphore>) 
     });
 }
 
-fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -> Facts {
+fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], due: u64) -> Facts {
     let link = agent.link.status();
     let backoff = agent.backoff();
     let name = container_name(&hive.name, agent.id.as_str());
@@ -199,7 +199,7 @@ fn gather(hive: &Hive, agent: &Agent, containers: &[&Listed], generation: u64) -
             wanted => wanted,
         },
         prepared: match &state.preparation {
-            _ if state.prepared_for != generation => Prepared::No,
+            _ if state.prepared_for < due => Prepared::No,
             None => Prepared::No,
             Some(Ok(preparation)) => Prepared::Yes(preparation.hash.clone()),
             Some(Err(_)) if state.prepare_at.is_some_and(|at| at <= Instant::now()) => Prepared::No,

@@ -65,6 +65,9 @@ pub enum FromInit {
         id: ProcId,
         /// How.
         exit: Exit,
+        /// `Exit::ended_ms`. An older init does not send it; nothing may follow it.
+        #[serde(deserialize_with = "if_sent")]
+        ended_ms: Option<u64>,
     },
     /// The state of `main` changed.
     Main(MainReport),
@@ -130,6 +133,27 @@ pub struct Hello {
     pub processes: Vec<ProcReport>,
     /// `main`, once it was set.
     pub main: Option<MainReport>,
+    /// `Exit::ended_ms` of the trees that are over. An older init does not send it; nothing may follow it.
+    #[serde(deserialize_with = "if_sent")]
+    pub ended_ms: Vec<(ProcId, u64)>,
+}
+
+/// Reads the last field of a message of which an older init knows nothing: what is not there is empty. So inits that
+/// run on over an upgrade, and what runs below them, need not be replaced.
+fn if_sent<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Ok(T::deserialize(from).unwrap_or_default())
+}
+
+impl Hello {
+    /// Gives every exit the time that was sent beside it.
+    pub fn date_exits(&mut self) {
+        for report in &mut self.processes {
+            let sent = self.ended_ms.iter().find(|(id, _)| *id == report.id);
+            if let (Some(exit), Some((_, at))) = (&mut report.exit, sent) {
+                exit.ended_ms = Some(*at);
+            }
+        }
+    }
 }
 
 /// A process tree, reported after a reconnect.
@@ -206,10 +230,14 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// It was ended because its time was up.
     pub timed_out: bool,
-    /// The kernel killed something of this container for memory while it ran.
+    /// It ended badly, and the kernel killed something of this container for memory while it ran.
     pub oom: bool,
     /// Its runner was killed: the tree is dead, its own exit code is not known.
     pub lost: bool,
+    /// When all of it was dead, by the wall clock, in milliseconds since 1970; none: its init did not note it. Sent
+    /// beside it, so that the message keeps its shape.
+    #[serde(skip)]
+    pub ended_ms: Option<u64>,
 }
 
 /// The agent's long-running process.

@@ -170,7 +170,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::wire::{Exit, FromInit, ToInit};
+    use crate::wire::{Exit, FromInit, Hello, ProcReport, ToInit};
 
     #[test]
     fn frames_arrive_whole_and_in_order_however_the_socket_cuts_them() {
@@ -233,7 +233,45 @@ mod tests {
         let mut writer = FrameWriter::default();
         let stage = "x".repeat(MAX_FRAME + 1);
         assert!(writer.push(&FromInit::Failed { id: 1, stage, errno: 0 }, vec![]).is_err());
-        let exit = Exit { code: 0, signal: None, timed_out: false, oom: false, lost: false };
-        assert!(writer.push(&FromInit::Exited { id: 1, exit }, vec![]).is_ok());
+        let exit = Exit { code: 0, signal: None, timed_out: false, oom: false, lost: false, ended_ms: None };
+        assert!(writer.push(&FromInit::Exited { id: 1, exit, ended_ms: None }, vec![]).is_ok());
+    }
+
+    #[test]
+    fn an_init_that_does_not_tell_when_trees_ended_is_understood_and_one_that_does_too() {
+        let exit = Exit { code: 7, signal: None, timed_out: false, oom: false, lost: false, ended_ms: None };
+        let exited = |ended_ms| FromInit::Exited { id: 1, exit, ended_ms };
+        let processes = vec![ProcReport { id: 3, pid: 9, end: 0, exit: Some(exit) }];
+        let hello = |ended_ms| {
+            let (key, mountinfo, processes) = (None, "m".to_owned(), processes.clone());
+            FromInit::Hello(Hello {
+                version: 2,
+                key,
+                mountinfo,
+                landlock: 0,
+                processes,
+                main: None,
+                ended_ms,
+            })
+        };
+        let told = |message: &FromInit, less: usize| {
+            let bytes = postcard::to_allocvec(message).unwrap();
+            match postcard::from_bytes(&bytes[..bytes.len() - less]).unwrap() {
+                FromInit::Exited { exit: back, ended_ms, .. } => {
+                    assert_eq!(back, exit);
+                    ended_ms
+                }
+                FromInit::Hello(mut hello) => {
+                    hello.date_exits();
+                    hello.processes[0].exit.unwrap().ended_ms
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        // What an older init leaves out is the last byte of an empty field.
+        assert_eq!(told(&exited(None), 1), None);
+        assert_eq!(told(&hello(vec![]), 1), None);
+        assert_eq!(told(&exited(Some(1_700_000_000_000)), 0), Some(1_700_000_000_000));
+        assert_eq!(told(&hello(vec![(3, 5)]), 0), Some(5));
     }
 }

@@ -14,7 +14,8 @@ fn skep(args: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_goes_on_in_a_restored_hive_with_its_files_owned_as_they_were() {
-    let config = "[agents.a]\nskills = [\"greet@1.0.0\"]\n";
+    let config = "[agents.a]\nskills = [\"greet@1.0.0\"]\n\
+                  main = [\"sh\", \"-c\", \"while :; do date >> busy; sleep 0.01; done\"]\n";
     let mut hive = TestHive::new(config);
     hive.skill("greet", "1.0.0", &json!({ "envVars": ["KEY"] }));
     hive.write("secrets/env.json", r#"{"KEY": "canary-2b7f-in-the-container"}"#);
@@ -22,7 +23,7 @@ async fn an_agent_goes_on_in_a_restored_hive_with_its_files_owned_as_they_were()
     hive.running("a").await;
     let script = "echo \"$KEY\" > leaked; echo kept > kept; ln -s kept link; mkfifo pipe; \
                   mkdir -p home/deep && head -c 3000000 /dev/urandom > home/deep/noise; \
-                  (while :; do date >> busy; done) > /dev/null 2>&1 & disown; sha256sum home/deep/noise";
+                  sha256sum home/deep/noise";
     let before = hive.sh("a", script).await;
     let file = hive.path("a.tar.zst");
     let root = hive.dir.path().to_str().unwrap().to_owned();

@@ -14,7 +14,13 @@ use tokio::time::timeout;
 use crate::bare::{Bare, docker, finish};
 
 fn exit(code: i32) -> Exit {
-    Exit { code, signal: None, timed_out: false, oom: false, lost: false }
+    Exit { code, signal: None, timed_out: false, oom: false, lost: false, ended_ms: None }
+}
+
+/// An exit without the time of it, which must be there.
+fn undated(exit: Exit) -> Exit {
+    assert!(exit.ended_ms.is_some(), "{exit:?}");
+    Exit { ended_ms: None, ..exit }
 }
 
 /// Three files of a spool and the descriptors for the init.
@@ -45,7 +51,8 @@ async fn a_process_gets_its_arguments_environment_and_folder_and_gives_its_strea
     let mut request = bare.request(&["bash", "-c", "echo out $X $PWD; echo err >&2; exit 7"]);
     request.env = Environment(vec![("X".into(), "a b".into())]);
     let started = bare.link.start(request, vec![]).await.unwrap();
-    assert_eq!(finish(started).await, ("out a b /workspace\n".into(), "err\n".into(), exit(7)));
+    let (out, err, end) = finish(started).await;
+    assert_eq!((out.as_str(), err.as_str(), undated(end)), ("out a b /workspace\n", "err\n", exit(7)));
     let (out, _, exit) = bare.sh("kill -9 $$").await;
     assert_eq!((out.as_str(), exit.code, exit.signal), ("", 137, Some(9)));
     assert!(!exit.lost && !exit.oom && !exit.timed_out);
@@ -191,7 +198,7 @@ async fn output_and_exit_arrive_whole_after_the_supervisor_was_away() {
     bare.find_link().await;
     let hello = bare.link.status().hello.unwrap();
     let report = hello.processes.iter().find(|p| p.id == id).expect("still known");
-    assert_eq!(report.exit, Some(exit(3)));
+    assert_eq!(report.exit.map(undated), Some(exit(3)));
     let text = spooled(&files);
     assert!(text.starts_with("given\nline 1\n") && text.ends_with("line 3000\nlast\n"));
     assert_eq!(text.lines().count(), 3002);
@@ -341,6 +348,7 @@ async fn an_init_that_lost_its_key_is_not_welcomed_again() {
             landlock: 0,
             processes: vec![],
             main: None,
+            ended_ms: vec![],
         };
         let mut writer = FrameWriter::default();
         writer.push_raw(&MAGIC);

@@ -338,7 +338,8 @@ async fn a_halt_stops_new_starts_survives_a_restart_and_lifts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_starts_the_jobs_that_wait_for_it() {
-    let hive = hive_with(&[("work.sh", "#!/bin/bash\necho done\n")], "").await;
+    let script = "#!/bin/bash\necho \"$SKEP_EVENT: $SKEP_EVENT_DATA\"\n";
+    let hive = hive_with(&[("work.sh", script)], "").await;
     let job = hive
         .make_job(
             json!({ "name": "w", "tool": "work", "trigger": { "type": "event", "event": ["report.*"] } }),
@@ -349,12 +350,13 @@ async fn an_event_starts_the_jobs_that_wait_for_it() {
         hive.send("POST", "/v1/events", Some(json!({ "name": "report.daily", "data": { "n": 1 } }))).await;
     assert_eq!(status, 201);
     let run = hive.runs_until(job, "succeeded", 1).await;
-    assert_eq!(run[0]["trigger"], "event");
+    assert_eq!((&run[0]["trigger"], &run[0]["event"]["name"]), (&json!("event"), &json!("report.daily")));
+    assert_eq!(run[0]["result"], "report.daily: {\"n\":1}");
     hive.runs_until(chained, "succeeded", 1).await;
     let (status, _) = hive.send("POST", "/v1/events", Some(json!({ "name": "other", "data": {} }))).await;
     assert_eq!(status, 201);
     let once = hive.outcome(chained).await;
-    assert_eq!(once["status"], "succeeded");
+    assert_eq!((&once["status"], &once["result"]), (&json!("succeeded"), &json!(":")));
     assert_eq!(hive.runs(&format!("job={job}")).await.len(), 1);
 }
 
@@ -377,8 +379,11 @@ async fn a_container_that_is_killed_loses_its_run_honestly_and_the_policy_tries_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_runs_out_is_told_apart_from_other_ends() {
-    let script = "#!/bin/bash\nexec python3 -c 'x = bytearray(900 * 1024 * 1024)\nfor i in range(0, len(x), 4096): x[i] = 1'\n";
-    let hive = hive_with(&[("greedy.sh", script)], "[defaults]\nmemory = \"128MiB\"\n").await;
+    let greedy = "python3 -c 'x = bytearray(900 * 1024 * 1024)\nfor i in range(0, len(x), 4096): x[i] = 1'";
+    let (itself, child) =
+        (format!("#!/bin/bash\nexec {greedy}\n"), format!("#!/bin/bash\n{greedy} || exit 3\n"));
+    let scripts = [("greedy.sh", itself.as_str()), ("child.sh", child.as_str())];
+    let hive = hive_with(&scripts, "[defaults]\nmemory = \"128MiB\"\n").await;
     let job = hive.make_job(json!({ "name": "g", "tool": "greedy" })).await;
     let run = hive.outcome(job).await;
     assert_eq!(
@@ -387,6 +392,11 @@ async fn memory_that_runs_out_is_told_apart_from_other_ends() {
         "{run:#}"
     );
     hive.running("a").await;
+    let job = hive.make_job(json!({ "name": "c", "tool": "child" })).await;
+    let run = hive.outcome(job).await;
+    let error = run["error"].as_str().unwrap();
+    let told = "it ended with exit code 3, and a process in its container was killed for memory meanwhile";
+    assert!(error.starts_with(told) && run["exit_code"] == 3, "{run:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

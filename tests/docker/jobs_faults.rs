@@ -145,6 +145,27 @@ async fn runs_go_on_without_their_supervisor_and_are_taken_up_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_run_is_when_it_was_also_while_nobody_was_there() {
+    let ends = "#!/bin/bash\nwhile [ ! -e go ]; do sleep 0.02; done; date +%s.%N > ended\n";
+    let mut hive = hive_with(&[("ends.sh", ends)], "").await;
+    let job = hive.make_job(json!({ "name": "e", "tool": "ends" })).await;
+    let run = hive.run(job).await;
+    hive.run_until(run, "running", |r| r["status"] == "running").await;
+    hive.kill();
+    let workspace = hive.agent_dir("a").join("workspace");
+    fs::write(workspace.join("go"), "").unwrap();
+    let noted = || fs::read_to_string(workspace.join("ended")).unwrap_or_default();
+    eventually("the run's end", async || !noted().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    hive.start().await;
+    let over = hive.over(run).await;
+    let ended: f64 = noted().trim().parse().unwrap();
+    let finished: Timestamp = over["finished_at"].as_str().unwrap().parse().unwrap();
+    let late = finished.as_millisecond() as f64 / 1e3 - ended;
+    assert!((-0.1..2.5).contains(&late), "it was {late} s later: {over:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_cancelled_just_before_the_crash_is_ended_after_it() {
     let mut hive = hive_with(&[("long.sh", "#!/bin/bash\ntrap '' TERM\nsleep 600\n")], "").await;
     let job = hive.make_job(json!({ "name": "l", "tool": "long" })).await;

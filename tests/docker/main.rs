@@ -18,6 +18,7 @@ mod hostile;
 mod init;
 mod jobs;
 mod jobs_faults;
+mod judged;
 mod network;
 mod notices;
 mod outage;

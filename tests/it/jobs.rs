@@ -169,8 +169,14 @@ fn what_cannot_run_waits_can_be_cancelled_and_a_halt_outlives_the_supervisor() {
     assert_eq!(up.ok(&["job", "run", "list"]).out, "1\n");
     let queued = up.ok(&["run", "list", "helper", "--status", "queued"]);
     assert!(queued.out.contains("waits: the hive is halted"), "{}", queued.out);
-    let cancelled = up.ok(&["run", "cancel", "1"]);
-    assert_eq!(cancelled.out, "run 1 was cancelled before it started\n");
+    // What cannot be cancelled is told, and does not keep the others running.
+    let cancelled = up.0.run(&["run", "cancel", "77", "1", "78"]);
+    assert_eq!((cancelled.code, cancelled.out.as_str()), (1, "run 1 was cancelled before it started\n"));
+    assert!(cancelled.err.contains("no run 77") && cancelled.err.contains("no run 78"), "{}", cancelled.err);
+    assert_eq!(up.0.run(&["run", "cancel", "1"]).code, 1);
+    let nobody = up.0.run(&["run", "list", "nobody"]);
+    assert!(nobody.code == 1 && nobody.err.contains("no agent nobody"), "{}", nobody.err);
+    assert_eq!(up.0.run(&["run", "list", "--job", "nobody"]).code, 1);
     assert_eq!(up.ok(&["run", "logs", "1"]).err, "run 1: it never started\n");
     assert_eq!(up.ok(&["resume"]).out, "the hive runs what is due again\n");
     let ends: Vec<String> =

@@ -9,6 +9,7 @@ mod scheduled;
 mod server;
 mod shell;
 mod skill_jobs;
+mod skills;
 mod supervised;
 mod support;
 mod up;

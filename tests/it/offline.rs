@@ -323,6 +323,23 @@ fn the_doctor_works_without_engine_and_supervisor() {
 }
 
 #[test]
+fn fire_times_of_a_schedule_are_previewed_outside_of_a_hive() {
+    let nowhere = Hive::empty();
+    for (after, fires) in [
+        ("2027-03-28", "Sun 2027-03-28 09:00:00 +09:00"),
+        ("2027-03-28 12:00", "Mon 2027-03-29 09:00:00 +09:00"),
+        ("2027-03-28T02:00+02:00", "Mon 2027-03-29 09:00:00 +09:00"),
+        ("2027-03-27T23:59:59Z", "Sun 2027-03-28 09:00:00 +09:00"),
+    ] {
+        let zone = ["--timezone", "Asia/Tokyo", "-n", "1"];
+        let ran =
+            nowhere.run(&[&["job", "next", "--schedule", "0 9 * * *", "--after", after][..], &zone].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(ran.out.contains(&fires[..15]), "{after}: {}", ran.out);
+    }
+}
+
+#[test]
 fn a_wrong_command_line_ends_with_2_and_help_with_0() {
     let hive = Hive::empty();
     assert_eq!(hive.run(&[]).code, 2);

@@ -13,6 +13,7 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -30,27 +31,32 @@ pub async fn send(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &[u8
     drop(stream.write_all(request).await);
     let mut bytes = Vec::new();
     drop(stream.read_to_end(&mut bytes).await);
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(&bytes)));
+    let (head, body) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 4..]);
     let mut lines = head.lines();
     let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let headers: Vec<(String, String)> = lines
         .map(|l| l.split_once(": ").unwrap())
         .map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()))
         .collect();
-    let mut answer = Answer { status, headers, body: body.to_owned() };
+    let mut answer = Answer { status, headers, body: String::new(), bytes: body.to_owned() };
     if answer.header("transfer-encoding") == "chunked" {
-        answer.body = unchunk(body);
+        answer.bytes = unchunk(body);
     }
+    answer.body = String::from_utf8_lossy(&answer.bytes).into_owned();
     answer
 }
 
-fn unchunk(mut body: &str) -> String {
-    let mut out = String::new();
-    while let Some((size, rest)) = body.split_once("\r\n") {
-        let size = usize::from_str_radix(size, 16).unwrap();
-        out.push_str(&rest[..size]);
-        body = rest[size..].trim_start_matches("\r\n");
+fn unchunk(mut body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some(line) = body.windows(2).position(|w| w == b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&body[..line]).unwrap(), 16).unwrap();
+        out.extend_from_slice(&body[line + 2..line + 2 + size]);
+        body = &body[line + 2 + size + 2..];
+        if size == 0 {
+            break;
+        }
     }
     out
 }
@@ -85,6 +91,18 @@ impl Open {
         let headers = [("Host", "skep"), ("Content-Type", "application/json")];
         let stream = UnixStream::connect(self.agent()).await.unwrap();
         send(stream, &request(method, path, &headers, body)).await
+    }
+
+    /// An archive, from the operator or (`as_agent`) from `writer`.
+    pub async fn upload(&self, path: &str, more: &[(&str, &str)], body: &[u8], as_agent: bool) -> Answer {
+        let length = body.len().to_string();
+        let own =
+            [("Host", "skep"), ("Content-Type", "application/gzip"), ("Content-Length", length.as_str())];
+        let mut bytes = request("PATCH", path, &[&own, more].concat(), "");
+        bytes.splice(..5, *b"POST");
+        bytes.extend_from_slice(body);
+        let door = if as_agent { self.agent() } else { self.operator() };
+        send(UnixStream::connect(door).await.unwrap(), &bytes).await
     }
 
     /// On TCP with exactly these headers.

@@ -11,3 +11,4 @@ mod jobs;
 mod problems;
 mod runs;
 pub(crate) mod setup;
+mod skills;

@@ -18,7 +18,7 @@ use crate::{
     },
     db::{
         self, DbError,
-        jobs::{JobError, JobRow, NewJob, Origin, PASSED},
+        jobs::{ConfigRow, JobError, JobRow, NewJob, Origin, PASSED},
     },
     error::Fault,
     ids::AgentId,
@@ -38,8 +38,8 @@ struct Plan {
 /// A job that is there and not as the file says.
 struct Changed {
     row: JobRow,
-    /// The row itself differs.
-    differs: bool,
+    /// What is told of it; none: the row itself does not differ.
+    event: Option<&'static str>,
     /// What the file says of `enabled`.
     written: bool,
 }
@@ -63,6 +63,16 @@ impl Hive {
             Err(JobError::Db(e)) => vec![Fault::new(".skep/skep.db", e.to_string())],
             Err(e) => vec![Fault::new(load::FILE, e.to_string())],
         };
+    }
+
+    /// Brings the jobs of `skep.toml` in line with what agents were just given.
+    pub(in crate::app) async fn resettle_jobs(&self) {
+        match self.settle_jobs(&self.world(), false).await {
+            Ok(faults) => self.note_job_faults(faults),
+            Err(e) => {
+                tracing::error!(error = %e, "cannot bring the jobs of skep.toml in line with the skills")
+            }
+        }
     }
 
     /// Looks before it writes, unless it is known that there is something to write.
@@ -149,21 +159,21 @@ fn compare(conn: &db::Conn, scene: &mut Scene) -> Result<Plan, DbError> {
     let rows = db::jobs::of_config(conn)?;
     let config = scene.world.config.clone();
     let mut wanted = BTreeSet::new();
-    let known: BTreeMap<(&AgentId, &str), _> =
-        rows.iter().map(|(row, written)| ((&row.agent, row.name.as_str()), (row, *written))).collect();
+    let known: BTreeMap<(&AgentId, &str), &ConfigRow> =
+        rows.iter().map(|known| ((&known.job.agent, known.job.name.as_str()), known)).collect();
     for agent in config.agents.values() {
         for job in &agent.jobs {
             let key = (&agent.id, job.name.as_str());
             let missing = scene.missing(conn, &agent.id, &job.spec)?;
             match known.get(&key) {
-                Some((row, written)) => plan.existing(scene, job, row, *written, &missing),
+                Some(known) => plan.existing(scene, job, known, &missing),
                 None => plan.new_job(conn, scene, &agent.id, job, missing)?,
             }
             wanted.insert(key);
         }
     }
-    plan.remove =
-        known.iter().filter(|(key, _)| !wanted.contains(*key)).map(|(_, (row, _))| row.id).collect();
+    let gone = |(key, row): &(&_, &&ConfigRow)| !row.removed && !wanted.contains(*key);
+    plan.remove = known.iter().filter(gone).map(|(_, row)| row.job.id).collect();
     Ok(plan)
 }
 
@@ -173,29 +183,23 @@ impl Plan {
         self.faults.push(Fault::new(load::FILE, message).help(help));
     }
 
-    fn existing(
-        &mut self,
-        scene: &Scene,
-        job: &Job,
-        row: &JobRow,
-        written: Option<bool>,
-        missing: &[Missing],
-    ) {
+    fn existing(&mut self, scene: &Scene, job: &Job, known: &ConfigRow, missing: &[Missing]) {
         let now = scene.now;
+        let ConfigRow { job: row, written, removed } = known;
         let mut next = JobRow { spec: job.spec.clone(), ..row.clone() };
         let new_trigger = row.spec.trigger != job.spec.trigger;
         let how = if new_trigger { Written::Now } else { Written::Before };
-        let switched = written != Some(job.enabled);
+        let switched = *written != Some(job.enabled);
         // Switched on in the file: what was paused here stays so, and so does what has had its time.
         let on = switched && !row.enabled && !plan::is_paused(row) && !plan::is_spent(row);
         if job.enabled && (on || new_trigger && plan::is_spent(row)) {
             begin(&mut next, how, missing, now);
         } else if !job.enabled && switched && (row.enabled || row.auto_enable) {
             plan::disable(&mut next, SWITCHED_OFF);
-        } else if row.enabled && row.spec != job.spec && !missing.is_empty() {
+        } else if row.enabled && (row.spec != job.spec || *removed) && !missing.is_empty() {
             begin(&mut next, how, missing, now);
         } else if row.enabled
-            && new_trigger
+            && (new_trigger || *removed)
             && let Err(why) = plan::schedule(&mut next, how, now)
         {
             plan::disable(&mut next, unable(why));
@@ -204,9 +208,9 @@ impl Plan {
             let help = if next.enabled { "its runs fail until it exists" } else { WAITS };
             self.fault(&row.agent, job, &missing.detail, help);
         }
-        let differs = next != *row;
-        if differs || switched {
-            self.update.push(Changed { row: next, differs, written: job.enabled });
+        let event = if *removed { Some("job:created") } else { (next != *row).then_some("job:updated") };
+        if event.is_some() || switched {
+            self.update.push(Changed { row: next, event, written: job.enabled });
         }
     }
 
@@ -267,11 +271,11 @@ fn begin(job: &mut JobRow, written: Written, missing: &[Missing], now: jiff::Tim
 
 fn apply(tx: &db::Tx<'_>, scene: &Scene, plan: &Plan) -> Result<(), JobError> {
     for id in &plan.remove {
-        db::jobs::remove(tx, *id, scene.now)?;
+        db::jobs::retire(tx, *id, scene.now)?;
     }
     for changed in &plan.update {
-        if changed.differs {
-            db::jobs::update(tx, &changed.row, "job:updated", scene.now)?;
+        if let Some(event) = changed.event {
+            db::jobs::update(tx, &changed.row, event, scene.now)?;
         }
         db::jobs::set_written(tx, changed.row.id, changed.written)?;
     }

@@ -101,14 +101,22 @@ impl Scene {
         })
     }
 
-    /// A warning for each target that a job names and `[notify]` does not.
-    pub(super) fn unknown_targets(&self, spec: &JobSpec) -> Vec<String> {
-        let known = &self.world.config.notify.targets;
-        let named = spec.notify.targets.iter().flatten();
-        named
-            .filter(|name| known.iter().all(|target| target.name != **name))
-            .map(|name| format!("there is no target {name:?} in [notify], so that it is told nothing"))
-            .collect()
+    /// Every target that a job names is one of `[notify]`.
+    pub(super) fn know_targets(&self, spec: &JobSpec) -> Result<()> {
+        let known = || self.world.config.notify.targets.iter().map(|target| target.name.as_str());
+        let named = spec.notify.targets.iter().flatten().enumerate();
+        let unknown = named.filter(|(_, name)| known().all(|target| target != **name));
+        let errors: Vec<_> = unknown
+            .map(|(n, name)| {
+                let help = match crate::config::keys::nearest(name, known()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None if known().next().is_none() => "it has none".to_owned(),
+                    None => format!("it has: {}", known().collect::<Vec<_>>().join(", ")),
+                };
+                (format!("/notify/targets/{n}"), format!("[notify] has no target {name:?}; {help}"))
+            })
+            .collect();
+        if errors.is_empty() { Ok(()) } else { Err(invalid(errors)) }
     }
 
     /// The halts in force; the hive's as none.

@@ -2,7 +2,10 @@
 //! (systems.md A19). It follows the skill's changes, and is disabled when the skill goes; what somebody disabled or
 //! removed stays so.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -34,6 +37,11 @@ const ABOUT: &str = "skill ";
 /// What metadata may say of the job beside `trigger_config`.
 const WORDS: [&str; 4] = ["required_tools", "max_steps", "timeout", "notify"];
 
+/// Whether a fault is of a job that a skill brings.
+pub(in crate::app) fn is_of_skill(fault: &Fault) -> bool {
+    fault.file.starts_with(ABOUT)
+}
+
 /// What was made of a skill for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Made {
@@ -64,10 +72,36 @@ impl Hive {
         if same && commands(old) == commands(world) {
             return;
         }
-        world.job_faults.retain(|fault| !fault.file.starts_with(ABOUT));
+        world.job_faults.retain(|fault| !is_of_skill(fault));
         match self.settle_skill_jobs(&Arc::new(world.clone())).await {
             Ok(faults) => world.job_faults.extend(faults),
             Err(e) => world.job_faults.push(Fault::new(".skep/skep.db", e.to_string())),
+        }
+    }
+
+    /// The same after these skills changed, without a refresh.
+    pub(in crate::app) async fn resettle_skill_jobs(&self, changed: BTreeSet<SkillId>) {
+        let concerned = self.db.read(move |conn| {
+            let made = made(conn)?;
+            for id in changed {
+                if made.keys().any(|(_, skill)| *skill == id) || db::variables::has_trigger(conn, &id)? {
+                    return Ok::<_, JobError>(true);
+                }
+            }
+            Ok(false)
+        });
+        let settled = match concerned.await {
+            Ok(false) => return,
+            Ok(true) => self.settle_skill_jobs(&self.world()).await,
+            Err(e) => Err(e),
+        };
+        match settled {
+            Ok(faults) => {
+                for fault in faults {
+                    tracing::warn!(%fault, "a job does not run");
+                }
+            }
+            Err(e) => tracing::error!(error = %e, "cannot bring the jobs of skills in line with them"),
         }
     }
 
@@ -92,17 +126,23 @@ impl Hive {
 /// Every skill that is to have a job, by agent.
 fn wanted(conn: &db::Conn, world: &World) -> Result<BTreeMap<Key, Wanted>, db::DbError> {
     let mut wanted = BTreeMap::new();
+    let mut own: BTreeMap<&AgentId, Vec<&SkillId>> = BTreeMap::new();
+    for (id, entry) in world.index.skills.iter().filter(|(_, entry)| entry.enabled) {
+        if let Owner::Agent(agent) = &entry.owner {
+            own.entry(agent).or_default().push(id);
+        }
+    }
     for agent in world.config.agents.keys() {
         let resolution = world.resolutions.get(agent).and_then(|resolution| resolution.as_ref().ok());
         let resolved = resolution.into_iter().flat_map(|resolution| &resolution.skills);
         let mut versions: BTreeMap<&SkillId, &VersionEntry> =
             resolved.filter_map(|(id, r)| Some((id, world.index.version(id, &r.version)?))).collect();
-        let its_own = Owner::Agent(agent.clone());
-        for (id, entry) in world.index.skills.iter().filter(|(_, e)| e.owner == its_own && e.enabled) {
-            if let Some(latest) = entry.latest() {
+        for id in own.get(agent).into_iter().flatten() {
+            if let Some(latest) = world.index.skills.get(*id).and_then(|entry| entry.latest()) {
                 versions.entry(id).or_insert(latest);
             }
         }
+        let its_own = Owner::Agent(agent.clone());
         for (id, version) in versions {
             let by_agent = world.index.skills.get(id).is_some_and(|entry| entry.owner == its_own);
             let usable = match version.trust {
@@ -162,7 +202,10 @@ fn settle(
     }
     // What an agent has whose skills cannot be resolved just now, is not known.
     let world = scene.world.clone();
-    let known = |agent: &AgentId| !matches!(world.resolutions.get(agent), Some(Err(_)));
+    let known = |agent: &AgentId| match world.resolutions.get(agent) {
+        Some(resolution) => resolution.is_ok(),
+        None => !world.config.agents.contains_key(agent),
+    };
     let gone = |(key, made): &(Key, Made)| !made.gone && !wanted.contains_key(key) && known(&key.0);
     for (key, made) in made.into_iter().filter(gone) {
         if let Some(mut job) = db::jobs::get(tx, made.job)?.filter(|job| job.enabled || job.auto_enable) {

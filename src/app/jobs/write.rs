@@ -95,11 +95,7 @@ impl Hive {
             .write(move |tx| {
                 let job = own(tx, caller.as_ref(), id)?;
                 scene.must_be_able(tx, &job)?;
-                if caller.is_some() && job.disabled_reason == Some(plan::paused_by(None)) {
-                    return Err(AppError::Conflict(format!(
-                        "job {id} was paused by the operator, who alone resumes it"
-                    )));
-                }
+                may_enable(caller.as_ref(), &job)?;
                 let mut resumed = job.clone();
                 plan::resume(&mut resumed, scene.now).map_err(unable)?;
                 if resumed != job {
@@ -137,7 +133,7 @@ fn create(tx: &db::Tx<'_>, scene: &mut Scene, caller: Option<&AgentId>, body: &V
     if draft.enabled && !missing.is_empty() {
         return Err(no_tools(missing));
     }
-    warnings.extend(scene.unknown_targets(&spec));
+    scene.know_targets(&spec)?;
     let missing = names(missing);
     let itself = !draft.enabled && plan::enables_itself(&spec, &missing);
     let enabled = draft.enabled || (itself && missing.is_empty());
@@ -175,6 +171,9 @@ fn update(
     let mut changed =
         JobRow { name: update.draft.name.clone(), spec: update.draft.spec.clone(), ..job.clone() };
     let enabled = wants_enabled(&job, &update);
+    if enabled && !job.enabled {
+        may_enable(caller, &job)?;
+    }
     if enabled && (!job.enabled || other_tools(&job.spec, &changed.spec)) {
         may_run(tx, scene, &changed)?;
     }
@@ -197,7 +196,9 @@ fn update(
         }
         _ => {}
     }
-    warnings.extend(scene.unknown_targets(&changed.spec));
+    if changed.spec.notify != job.spec.notify {
+        scene.know_targets(&changed.spec)?;
+    }
     if changed != job {
         db::jobs::update(tx, &changed, "job:updated", scene.now)?;
     }
@@ -216,6 +217,16 @@ fn wants_enabled(job: &JobRow, update: &Update) -> bool {
 
 fn other_tools(old: &JobSpec, new: &JobSpec) -> bool {
     (&old.tool, &old.required_tools) != (&new.tool, &new.required_tools)
+}
+
+/// What the operator paused stays so for its agent.
+fn may_enable(caller: Option<&AgentId>, job: &JobRow) -> Result<()> {
+    if caller.is_some() && job.disabled_reason == Some(plan::paused_by(None)) {
+        let id = job.id;
+        let why = format!("job {id} was paused by the operator, who alone resumes it");
+        return Err(AppError::Conflict(why));
+    }
+    Ok(())
 }
 
 /// Whether a job that is to fire could run.

@@ -160,6 +160,10 @@ pub(super) fn environment(preparation: &Preparation, run: &RunRow, trusted: bool
     let mut env = if trusted { preparation.secret_env.clone() } else { Environment::default() };
     env.0.push(("SKEP_RUN_ID".to_owned(), run.id.to_string()));
     env.0.push(("SKEP_JOB".to_owned(), run.job_name.clone()));
+    // Together below the 128 KiB that one variable may have: data are bounded where they are raised.
+    for (name, value) in [("SKEP_EVENT", &run.event_name), ("SKEP_EVENT_DATA", &run.event_data)] {
+        env.0.extend(value.clone().map(|value| (name.to_owned(), value)));
+    }
     env
 }
 

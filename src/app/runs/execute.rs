@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{
     action,
     lookup::{self, Found},
@@ -11,7 +13,7 @@ use super::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::hive::Hive,
+    app::{clock, hive::Hive},
     db::{self, DbError, queue::Finished, runs::RunRow},
     init::link::LinkError,
     kill_point,
@@ -131,6 +133,7 @@ async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String
         until_written(hive, move |tx| db::queue::requeue(tx, id, now).map(|_| ())).await;
         return;
     }
+    let ended = ended_at(hive, &end);
     let (outcome, bytes) = outcome(hive, run, end, summary).await;
     let (id, now) = (run.id, hive.now());
     let teller = hive.clone();
@@ -138,7 +141,7 @@ async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String
         let tell = |tx: &db::Tx<'_>, run: &RunRow, job: &db::jobs::JobRow, disabled: bool| {
             teller.tell(tx, run, job, disabled, now)
         };
-        let finished = db::queue::finish(tx, id, &outcome, bytes, now, &tell)?;
+        let finished = db::queue::finish(tx, id, &outcome, bytes, ended, now, &tell)?;
         if let Some(Finished { run, disabled, .. }) = finished {
             let error = run.error.as_deref();
             tracing::info!(run = run.id, job = run.job_name, agent = %run.agent, status = run.status.as_str(), error, disabled, "run");
@@ -167,6 +170,14 @@ async fn until_written(
             () = hive.stopping.cancelled() => return,
         }
     }
+}
+
+/// When its processes were dead, as their init noted; none: nobody did.
+fn ended_at(hive: &Hive, end: &End) -> Option<Timestamp> {
+    let End::Exit(exit) = end else { return None };
+    let at = Timestamp::from_millisecond(i64::try_from(exit.ended_ms?).ok()?).ok()?;
+    let moved = SignedDuration::from_secs(clock::moved(&hive.paths));
+    at.checked_add(moved).ok()
 }
 
 /// A stop of the agent ends its runs as well: that is nobody's failure.
@@ -199,7 +210,8 @@ async fn outcome(
     let bytes = collected.as_ref().map(|c| c.bytes);
     let collected = collected.unwrap_or_default();
     let (stdout, tail, stderr) = collected.texts();
-    let exit = exit.unwrap_or(Exit { code: 0, signal: None, timed_out: false, oom: false, lost: true });
+    let lost = Exit { code: 0, signal: None, timed_out: false, oom: false, lost: true, ended_ms: None };
+    let exit = exit.unwrap_or(lost);
     let masker = hive.world().masker.clone();
     let outcome = match run.tier {
         Tier::Direct => result::direct(exit, &collected.said(&stdout, &stderr, None)),

@@ -11,13 +11,14 @@ use crate::{
     app::{
         Result,
         hive::Hive,
-        job_types::{HaltView, RunView},
+        job_types::{HaltView, RunEventView, RunView},
         logs::{LogRequest, LogStream, Printer},
         types::AppError,
     },
+    config::model::Runs,
     db::{
-        self,
-        queue::Cancelled,
+        self, DbError,
+        queue::{Cancelled, Obstacle},
         runs::{RunFilter, RunRow},
     },
     ids::AgentId,
@@ -54,6 +55,7 @@ pub fn view(run: &RunRow, zone: Option<&TimeZone>) -> RunView {
         job_name: run.job_name.clone(),
         tier: run.tier,
         trigger: run.cause,
+        event: run.event.zip(run.event_name.clone()).map(|(id, name)| RunEventView { id, name }),
         scheduled_at: time(run.scheduled_at),
         shifted_by_dst: run.shifted_from.clone(),
         started_at: run.started_at.map(time),
@@ -97,21 +99,33 @@ impl Hive {
             filter.agent = Some(caller.clone());
         }
         let zone = self.zone();
-        let rows = self.db.read(move |conn| db::runs::list(conn, &filter, before, limit)).await?;
-        Ok(rows.iter().map(|run| self.run_view(run, &zone)).collect())
+        let limits = self.world().config.runs;
+        let read = move |conn: &db::Conn| {
+            let rows = db::runs::list(conn, &filter, before, limit)?;
+            rows.into_iter()
+                .map(|run| obstructed(conn, run, &limits))
+                .collect::<std::result::Result<Vec<_>, DbError>>()
+        };
+        let rows = self.db.read(read).await?;
+        Ok(rows.iter().map(|(run, obstacle)| self.run_view(run, *obstacle, &zone)).collect())
     }
 
-    /// A run, and what it waits for.
-    pub(in crate::app) fn run_view(&self, run: &RunRow, zone: &TimeZone) -> RunView {
+    /// A run, and what it waits for: when nothing else, for what is in the way.
+    pub(in crate::app) fn run_view(
+        &self,
+        run: &RunRow,
+        obstacle: Option<Obstacle>,
+        zone: &TimeZone,
+    ) -> RunView {
         let mut view = view(run, Some(zone));
         if run.status == RunStatus::Queued {
-            view.reason = self.waits_for(run);
+            view.reason = self.waits_for(run, obstacle);
         }
         view
     }
 
-    /// What a queued run waits for.
-    fn waits_for(&self, run: &RunRow) -> Option<String> {
+    /// What a queued run waits for; none: it is about to start.
+    fn waits_for(&self, run: &RunRow, obstacle: Option<Obstacle>) -> Option<String> {
         let now = self.now();
         let halts = self.runs.halts();
         if halts.hive.is_some() {
@@ -133,7 +147,12 @@ impl Hive {
                 shown(run.due_at, Some(&self.zone()))
             ));
         }
-        Some("a slot, or the end of another run of its job".to_owned())
+        Some(match obstacle? {
+            Obstacle::Run(other) => format!("the end of run {other} of its job"),
+            Obstacle::Slots(running) => {
+                format!("a slot: {running} runs are under way (`[runs]` in skep.toml)")
+            }
+        })
     }
 
     pub(super) async fn run_row(&self, caller: Option<&AgentId>, id: i64) -> Result<RunRow> {
@@ -146,8 +165,9 @@ impl Hive {
     /// # Errors
     /// There is none that the caller may see.
     pub async fn run(&self, caller: Option<&AgentId>, id: i64) -> Result<RunView> {
-        let row = self.run_row(caller, id).await?;
-        Ok(self.run_view(&row, &self.zone()))
+        let (row, limits) = (self.run_row(caller, id).await?, self.world().config.runs);
+        let (row, obstacle) = self.db.read(move |conn| obstructed(conn, row, &limits)).await?;
+        Ok(self.run_view(&row, obstacle, &self.zone()))
     }
 
     /// The output of a run, masked; the channel ends when all is sent and, with `follow`, the run is over.
@@ -262,6 +282,17 @@ impl Hive {
             running: self.runs.tended().len(),
         }
     }
+}
+
+/// A run, and what is in its way when it is queued.
+pub(in crate::app) fn obstructed(
+    conn: &db::Conn,
+    run: RunRow,
+    limits: &Runs,
+) -> std::result::Result<(RunRow, Option<Obstacle>), DbError> {
+    let queued = run.status == RunStatus::Queued;
+    let obstacle = if queued { db::queue::obstacle(conn, &run, limits)? } else { None };
+    Ok((run, obstacle))
 }
 
 fn no_run(id: i64) -> AppError {

@@ -23,6 +23,7 @@ use std::{
 use jiff::Timestamp;
 
 pub(in crate::app) use execute::end;
+pub(in crate::app) use history::obstructed;
 pub use history::{RunOutputRequest, view};
 
 pub use crate::db::runs::RunFilter;

@@ -3,31 +3,30 @@
 //! What an agent can write is never looked at here: callers stage a copy first (`Store::stage`, `Store::stage_files`).
 //! Nothing of a refused version stays.
 
-use semver::Version;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
-use super::trust_name;
+use super::{
+    batch::{Waiting, publish_batch},
+    text::content,
+};
 use crate::{
     app::{
         Result,
         hive::Hive,
-        jobs::{OnceKey, once},
-        sync::{announce, model_limits},
+        jobs::OnceKey,
+        sync::model_limits,
         types::{AppError, fault_pair},
-        world::UpdateScope,
     },
     config::model::AgentSkills,
-    db::{
-        self,
-        skills::{NewVersion, RegisterError, Registered},
-    },
     error::Fault,
     ids::{Digest, SkillId},
     registry::{
-        index::{Owner, SkillEntry, Trust},
+        index::{Owner, Trust},
         staging::Staged,
-        store::StoreError,
     },
     skill::{
         self,
@@ -35,6 +34,9 @@ use crate::{
         source::{MANIFEST, SKILL_MD},
     },
 };
+
+/// Versions that are stored and registered together.
+const BATCH: usize = 128;
 
 /// What may be published at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,21 +93,17 @@ pub struct Published {
     pub warnings: Vec<String>,
 }
 
-/// A version that was judged and waits to be stored.
-struct Judged {
-    skill: Skill,
-    staged: Staged,
-    publisher: Owner,
-    how: PublishOptions,
-    trust: Trust,
-    warnings: Vec<String>,
-}
-
-/// What a version becomes, by the rules alone.
-#[derive(Debug, PartialEq, Eq)]
-struct Decided {
-    version: Version,
-    same: bool,
+/// What was judged good.
+#[derive(Clone)]
+pub(super) struct Judged {
+    pub(super) skill: Skill,
+    pub(super) digest: Digest,
+    pub(super) publisher: Owner,
+    pub(super) how: PublishOptions,
+    pub(super) trust: Trust,
+    pub(super) warnings: Vec<String>,
+    /// What searches look through.
+    pub(super) text: String,
 }
 
 impl Hive {
@@ -115,51 +113,35 @@ impl Hive {
     /// # Errors
     /// Everything that is wrong with it (422), an id of somebody else's (403 to an agent, else 409), a version that
     /// exists with other content or is not newer than all others (409), a disk or database that fails (503).
-    pub async fn publish(&self, publisher: &Owner, staged: Staged, how: PublishOptions) -> Result<Published> {
-        let judged = self.judge(publisher, staged, how).await?;
-        let now = self.now();
-        let store = self.store.clone();
-        let Judged { skill, staged, publisher, how, trust, warnings } = judged;
-        let digest = staged.digest();
-        tokio::task::spawn_blocking(move || store.put(staged))
-            .await
-            .map_err(|e| AppError::Internal(format!("storing failed: {e}")))??;
-        let published = self
-            .db
-            .write(move |tx| {
-                once(tx, how.key.as_ref(), now, || {
-                    let entry = db::skills::entry(tx, &skill.id)?;
-                    let retired = db::skills::retired(tx, &skill.id)?;
-                    let decided = decide(&skill, digest, &publisher, &how, entry.as_ref(), &retired)?;
-                    let new = NewVersion {
-                        skill: Skill { version: decided.version, ..skill },
-                        digest,
-                        owner: publisher,
-                        trust,
-                        source: how.source.clone(),
-                    };
-                    let outcome = db::skills::register(tx, &new, now)?;
-                    if outcome != Registered::Same {
-                        announce(tx, &new, outcome)?;
-                    }
-                    let known = entry.and_then(|e| e.versions.get(&new.skill.version).map(|v| v.trust));
-                    Ok(Published {
-                        id: new.skill.id.to_string(),
-                        version: new.skill.version.to_string(),
-                        digest: digest.to_string(),
-                        outcome: outcome.into(),
-                        trust: trust_name(known.unwrap_or(trust)),
-                        warnings,
-                    })
-                })
-            })
-            .await?;
-        self.refresh(&UpdateScope::default()).await;
-        Ok(published)
+    pub async fn publish(
+        self: &Arc<Self>,
+        publisher: &Owner,
+        staged: Staged,
+        how: PublishOptions,
+    ) -> Result<Published> {
+        let (staged, judged) = self.judge(publisher, staged, how).await?;
+        let (answer, answered) = oneshot::channel();
+        self.registry.waiting().push(Waiting::new(judged, staged, answer));
+        // On its own, so that no caller who goes away takes others' versions along.
+        let hive = self.clone();
+        tokio::spawn(async move {
+            let _changing = hive.registry.changing.lock().await;
+            let batch = hive.registry.take_waiting(BATCH);
+            if !batch.is_empty() {
+                publish_batch(&hive, batch).await;
+            }
+        });
+        let lost = || Err(AppError::Internal("publishing failed; the log tells why".into()));
+        answered.await.unwrap_or_else(|_| lost())
     }
 
     /// Reads and checks a copy; tells everything that is wrong with it together.
-    async fn judge(&self, publisher: &Owner, staged: Staged, how: PublishOptions) -> Result<Judged> {
+    async fn judge(
+        &self,
+        publisher: &Owner,
+        staged: Staged,
+        how: PublishOptions,
+    ) -> Result<(Staged, Judged)> {
         let world = self.world();
         let registry = &world.config.registry;
         let limits = model_limits(registry.limits);
@@ -168,9 +150,11 @@ impl Hive {
             (Owner::Agent(_), AgentSkills::Auto) => Trust::Approved,
             (Owner::Agent(_), AgentSkills::Manual) => Trust::Pending,
         };
-        let (staged, report) = tokio::task::spawn_blocking(move || {
+        let (staged, report, text) = tokio::task::spawn_blocking(move || {
             let report = skill::load::read(staged.source(), limits);
-            (staged, report)
+            let read = |path: &str| staged.read(path).ok().flatten();
+            let text = report.skill.as_ref().map(|skill| content(skill, read));
+            (staged, report, text.unwrap_or_default())
         })
         .await
         .map_err(|e| AppError::Internal(format!("checking the skill failed: {e}")))?;
@@ -184,7 +168,8 @@ impl Hive {
         let warnings = report.warnings.iter().map(ToString::to_string).collect();
         match report.skill {
             Some(skill) if errors.is_empty() => {
-                Ok(Judged { skill, staged, publisher: publisher.clone(), how, trust, warnings })
+                let (digest, publisher) = (staged.digest(), publisher.clone());
+                Ok((staged, Judged { skill, digest, publisher, how, trust, warnings, text }))
             }
             _ => Err(invalid(&errors)),
         }
@@ -200,105 +185,4 @@ fn invalid(faults: &[Fault]) -> AppError {
         many => format!("the skill is refused for {many} reasons, the first one: {first}"),
     };
     AppError::Invalid { detail, errors }
-}
-
-/// Which version this is, and whether it is there already. `retired`: what was deleted, never to be reused.
-fn decide(
-    skill: &Skill,
-    digest: Digest,
-    publisher: &Owner,
-    how: &PublishOptions,
-    entry: Option<&SkillEntry>,
-    retired: &[(Version, Digest)],
-) -> Result<Decided> {
-    let id = &skill.id;
-    match (entry, how.only) {
-        (Some(entry), _) if entry.owner != *publisher => return Err(not_owned(id, &entry.owner, publisher)),
-        (Some(_), Some(Only::NewSkill)) => {
-            return Err(AppError::Conflict(format!(
-                "there is a skill {id} already: publish a new version of it, or choose another id"
-            )));
-        }
-        (None, Some(Only::NewVersion)) => {
-            return Err(AppError::NotFound(format!(
-                "there is no skill {id} in the registry: register it first (POST /v1/skills)"
-            )));
-        }
-        _ => {}
-    }
-    let there = entry.into_iter().flat_map(|e| e.versions.values().map(|v| (&v.version, v.digest)));
-    let all: Vec<(&Version, Digest)> = there.chain(retired.iter().map(|(v, d)| (v, *d))).collect();
-    let version = if skill.shape == Shape::SkillMd && skill.version == Version::new(0, 0, 0) {
-        version_for(digest, &all)
-    } else {
-        skill.version.clone()
-    };
-    let known = entry.and_then(|e| e.versions.get(&version));
-    if let Some((_, published)) = all.iter().find(|(v, d)| **v == version && *d != digest) {
-        let refused = RegisterError::OtherContent {
-            skill: format!("{id}@{version}"),
-            published: *published,
-            given: digest,
-        };
-        return Err(refused.into());
-    }
-    let newest = entry.and_then(|e| e.versions.keys().next_back());
-    if let (None, Some(newest), false) = (known, newest.filter(|n| **n > version), how.allow_older) {
-        return Err(AppError::Conflict(format!(
-            "{id}@{version} is not newer than {newest}: give it a higher version, or allow an older one \
-             (?allow_older=true)"
-        )));
-    }
-    Ok(Decided { same: known.is_some(), version })
-}
-
-/// For a SKILL.md that states no version: that of the same content, else `0.0.0` and a patch more for each change
-/// (contract.md 2).
-fn version_for(digest: Digest, all: &[(&Version, Digest)]) -> Version {
-    if let Some((same, _)) = all.iter().find(|(_, d)| *d == digest) {
-        return (*same).clone();
-    }
-    let newest = all.iter().map(|(v, _)| *v).max();
-    newest.map_or(Version::new(0, 0, 0), |v| Version::new(v.major, v.minor, v.patch + 1))
-}
-
-fn not_owned(id: &SkillId, owner: &Owner, publisher: &Owner) -> AppError {
-    let owner = String::from(owner.clone());
-    match publisher {
-        Owner::Agent(agent) => AppError::Forbidden(format!(
-            "the skill id {id} belongs to {owner}: agent {agent} may publish versions only of its own skills; choose \
-             another id"
-        )),
-        Owner::Operator | Owner::BuiltIn => {
-            AppError::Conflict(format!("the skill id {id} belongs to {owner}; choose another id"))
-        }
-    }
-}
-
-impl From<RegisterError> for AppError {
-    fn from(error: RegisterError) -> Self {
-        match error {
-            RegisterError::Db(e) => e.into(),
-            refused => Self::Conflict(refused.to_string()),
-        }
-    }
-}
-
-impl From<StoreError> for AppError {
-    fn from(error: StoreError) -> Self {
-        match &error {
-            StoreError::Io { source, .. } => Self::Unavailable(format!("{error}: {source}")),
-            StoreError::Missing(_) | StoreError::Altered { .. } => Self::Unavailable(error.to_string()),
-        }
-    }
-}
-
-impl From<Registered> for Outcome {
-    fn from(registered: Registered) -> Self {
-        match registered {
-            Registered::NewSkill => Self::Created,
-            Registered::NewVersion => Self::Updated,
-            Registered::Same => Self::Same,
-        }
-    }
 }

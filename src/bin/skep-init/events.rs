@@ -171,7 +171,7 @@ impl Init {
                 && !process.told_exit
             {
                 process.told_exit = true;
-                self.link.send(&FromInit::Exited { id, exit }, vec![]);
+                self.link.send(&FromInit::Exited { id, exit, ended_ms: exit.ended_ms }, vec![]);
             }
         }
         for id in failed {
@@ -204,7 +204,8 @@ impl Init {
             process.told_exit = exit.is_some();
             ProcReport { id: *id, pid: process.pid, end: process.end(), exit }
         };
-        let processes = self.processes.iter_mut().map(report).collect();
+        let processes: Vec<ProcReport> = self.processes.iter_mut().map(report).collect();
+        let ended_ms = processes.iter().filter_map(|p| Some((p.id, p.exit?.ended_ms?))).collect();
         let main = self.main.as_mut().and_then(|main| {
             main.told = true;
             main.report()
@@ -216,6 +217,7 @@ impl Init {
             landlock: sys::landlock_version(),
             processes,
             main,
+            ended_ms,
         };
         self.link.send(&FromInit::Hello(hello), vec![]);
     }

@@ -272,8 +272,10 @@ impl Process {
 
     fn finish(&mut self, code: i32, signal: Option<i32>, lost: bool, buffer: &mut [u8]) {
         self.drain(buffer, true);
-        let oom = signal == Some(sys::SIGKILL) && sys::oom_kills() > self.oom_before;
-        self.state = State::Exited(Exit { code, signal, timed_out: self.timed_out, oom, lost });
+        // The victim may be a child of the program, which then ends with a code of its own.
+        let oom = code != 0 && sys::oom_kills() > self.oom_before;
+        let ended_ms = Some(sys::realtime_ms());
+        self.state = State::Exited(Exit { code, signal, timed_out: self.timed_out, oom, lost, ended_ms });
     }
 
     fn feed_stdin(&mut self) {

@@ -35,7 +35,7 @@ pub struct Args {
     /// Time zone, like Europe/Berlin [default: the hive's, else this machine's]
     #[arg(long, value_name = "ZONE", conflicts_with = "job")]
     timezone: Option<String>,
-    /// Begin there: a day or a time [default: now]
+    /// Begin there: 2027-03-28, 2027-03-28T02:00, or with its offset 2027-03-28T02:00+01:00 [default: now]
     #[arg(long, value_name = "WHEN", conflicts_with = "job")]
     after: Option<String>,
     /// So many fire times
@@ -80,14 +80,10 @@ impl Args {
             ("every", &self.every),
             ("at", &self.at),
             ("timezone", &self.timezone),
+            ("after", &self.after),
         ];
         for (key, value) in fields {
             body.extend(value.as_deref().map(|value| (key.to_owned(), value.into())));
-        }
-        if let Some(after) = &self.after {
-            let day = after.len() == "2026-12-24".len() && after.parse::<jiff::civil::Date>().is_ok();
-            let after = if day { format!("{after}T00:00:00") } else { after.clone() };
-            body.insert("after".to_owned(), after.into());
         }
         body.insert("count".to_owned(), self.count.into());
         body

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{
-        failure::{Failure, Outcome},
+        client::Client,
+        failure::{FAILED, Failure, Outcome},
         hive::Context,
         when::Clock,
     },
@@ -30,32 +31,48 @@ pub struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     let client = context.client()?;
-    // All are looked at first: a number that does not exist ends nothing.
+    // One that fails is told, and the others are ended all the same.
+    let (mut asked, mut code) = (Vec::new(), 0);
+    let mut failed = |failure: Failure| {
+        context.ui.failure(&failure);
+        code = FAILED;
+    };
     for run in &args.runs {
-        let run = wait::look(&client, *run).await?;
-        if run.status.is_over() {
-            return Err(Failure::new(format!("run {} is over: it {}", run.id, wait::words(run.status)))
-                .help("`skep run list --status running` shows what can be cancelled"));
+        match ask(&client, *run).await {
+            Ok(()) => asked.push(*run),
+            Err(failure) => failed(failure),
         }
-    }
-    for run in &args.runs {
-        client.post(&format!("/v1/runs/{run}/cancel")).await?;
     }
     let clock = Clock::here();
     let mut runs = Vec::new();
-    for run in &args.runs {
-        let run = if args.no_wait {
-            wait::look(&client, *run).await?
+    for run in asked {
+        let ended = if args.no_wait {
+            wait::look(&client, run).await
         } else {
-            wait::until_over(context, &client, *run, Some(Duration::from_secs(args.timeout))).await?
+            wait::until_over(context, &client, run, Some(Duration::from_secs(args.timeout))).await
         };
-        if !args.json {
-            context.ui.line(wait::end(&run, &clock))?;
+        match ended {
+            Ok(run) => {
+                if !args.json {
+                    context.ui.line(wait::end(&run, &clock))?;
+                }
+                runs.push(run);
+            }
+            Err(failure) => failed(failure),
         }
-        runs.push(run);
     }
     if args.json {
         context.ui.json(&runs)?;
     }
-    Ok(0)
+    Ok(code)
+}
+
+/// Asks for the end of a run.
+async fn ask(client: &Client, run: i64) -> Result<(), Failure> {
+    let run = wait::look(client, run).await?;
+    if run.status.is_over() {
+        return Err(Failure::new(format!("run {} is over: it {}", run.id, wait::words(run.status)))
+            .help("`skep run list --status running` shows what can be cancelled"));
+    }
+    client.post(&format!("/v1/runs/{}/cancel", run.id)).await
 }

@@ -47,6 +47,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     query.extend(args.agent.as_ref().map(|a| ("agent", a.as_str())));
     query.extend(job.as_deref().map(|job| ("job", job)));
     let (runs, more) = newest(&client, &query, &args.status, args.limit as usize).await?;
+    // Agents that are no longer there have a history.
+    if let Some(agent) = args.agent.as_ref().filter(|_| runs.is_empty()) {
+        client.get::<serde_json::Value>(&format!("/v1/agents/{agent}"), &[]).await?;
+    }
     if args.json {
         context.ui.json(&runs)?;
         return Ok(0);
@@ -139,6 +143,8 @@ pub(super) fn skipped(run: &RunView, clock: &Clock) -> String {
         Some("expired") => "expired: its time passed too long ago",
         Some("overlap") => "overlap: an earlier run was not over",
         Some("backoff") => "backoff: its job waits after failures",
+        Some("crowded") => "crowded: too many runs of its agent waited",
+        Some("depth") => "depth: so many events and runs led to it in a row that something triggers itself",
         Some(other) => other,
         None => "",
     };

@@ -66,7 +66,10 @@ fn standing(run: &RunView, clock: &Clock) -> Facts {
     let cause = match run.trigger {
         Cause::Schedule => "its fire time came",
         Cause::CatchUp => "its fire time was missed, and made up for",
-        Cause::Event => "an event was raised",
+        Cause::Event => match &run.event {
+            Some(event) => &format!("event {:?} was raised (event {})", event.name, event.id),
+            None => "an event was raised",
+        },
         Cause::Manual => "somebody asked for it",
     };
     let job = run.job.map_or_else(|| "removed since".to_owned(), |id| id.to_string());

@@ -48,6 +48,9 @@ fn a_job_with_every_key_is_understood() {
         on_completion = false
         interval_minutes = 30
         targets = ["ops"]
+        [[notify.webhook]]
+        name = "ops"
+        url = "https://ops.example/hook"
         "#,
     );
     let args = json!({
@@ -131,7 +134,9 @@ fn wrong_values_are_told_with_a_remedy() {
     let cases = [
         ("name = ''\nmanual = true\ntool = 't'", "the name of a job is empty", "morning-post"),
         (&format!("name = '{long}'\nmanual = true\ntool = 't'"), "at most 100 characters", "shorter"),
-        ("name = \"a\\nb\"\nmanual = true\ntool = 't'", "control characters", "one line"),
+        ("name = \"a\\nb\"\nmanual = true\ntool = 't'", "U+000A", "one line"),
+        ("name = \"a\\u202eb\"\nmanual = true\ntool = 't'", "U+202E, which nobody sees: \"a\\u{202e}b\"", "without it"),
+        ("name = '12'\nmanual = true\ntool = 't'", "asked for by number too", "\"job-12\""),
         ("manual = true\ntool = 't'", "agents.a.jobs[0] has no name", "add name"),
         ("name = 'x'\ntool = 't'", "agents.a.jobs[0] has no trigger", "or manual = true"),
         ("name = 'x'\ntool = 't'\nmanual = false", "agents.a.jobs[0] has no trigger", "schedule"),
@@ -191,6 +196,27 @@ fn wrong_values_are_told_with_a_remedy() {
     let args = faults("[[agents.a.jobs]]\nname = 'x'\nmanual = true\nargs = {}");
     assert!(args.iter().any(|f| f.message.contains("go to a tool, and none is named")), "{args:?}");
     assert!(only("[agents.a]\njobs = [5]").3.contains("[[agents.a.jobs]]"));
+}
+
+#[test]
+fn a_target_that_notify_has_not_is_refused_with_the_nearest() {
+    let source = r#"[agents.writer]
+[[agents.writer.jobs]]
+name = "post"
+every = "1h"
+tool = "post-twitter"
+notify = { targets = ["ops", "opss"] }
+[[notify.webhook]]
+name = "ops"
+url = "https://ops.example/hook"
+"#;
+    insta::assert_snapshot!(render(&faults(source), source, false), @r#"
+    skep.toml:6:30: job "post" of agent writer tells the target "opss", which [notify] has not
+      |
+    6 | notify = { targets = ["ops", "opss"] }
+      |                              ^^^^^^
+      = help: did you mean "ops"?
+    "#);
 }
 
 #[test]

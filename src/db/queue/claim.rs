@@ -20,7 +20,7 @@ use crate::{
     runs::state::{Cause, SkipReason},
     scheduler::{
         due::{self, Admission, Decided, DueJob, Plan, Skip},
-        job::TriggerSpec,
+        job::{Overlap, TriggerSpec},
     },
 };
 
@@ -76,7 +76,7 @@ fn decide(tx: &Transaction<'_>, world: &World<'_>, job: &JobRow, tick: &mut Tick
         anchor: job.anchor,
         offset: due::jitter_offset(job.agent.as_str(), &job.name, job.spec.jitter),
         backoff_until: job.backoff_until,
-        active: waiting::active(tx, world.now, job.id)?,
+        active: waiting::active(tx, world.now, job)?,
         decided: &decided(tx, job.id, next.at)?,
         next,
     };
@@ -120,17 +120,17 @@ fn apply(
         waiting::skip(tx, world.now, job.id, SkipReason::Missed)?;
     }
     for skip in &plan.skips {
-        record_skip(tx, world.now, job, skip, Cause::Schedule, None, 0)?;
+        record_skip(tx, world.now, job, skip, Cause::Schedule, None)?;
     }
     let (claims, crowded) = plan.claims.split_at(room(tx, job)?.min(plan.claims.len()));
     for claim in claims {
         let shifted = claim.shifted_from.map(|t| t.to_string());
-        let new = New { cause: claim.cause, at: claim.at, shifted, event: None, depth: 0 };
+        let new = New { cause: claim.cause, at: claim.at, shifted, event: None };
         insert(tx, world.now, job, &new)?;
     }
     if let (Some(first), Some(last)) = (crowded.first(), crowded.last()) {
         let skip = Skip { from: first.at, until: last.at, count: crowded.len(), reason: SkipReason::Crowded };
-        record_skip(tx, world.now, job, &skip, Cause::Schedule, None, 0)?;
+        record_skip(tx, world.now, job, &skip, Cause::Schedule, None)?;
     }
     tx.prepare_cached("UPDATE job SET anchor_at = ?2 WHERE id = ?1")?
         .execute(params![job.id, time(plan.anchor)])?;
@@ -143,12 +143,9 @@ fn apply(
 
 /// How many more runs of a job's agent may wait.
 fn room(conn: &Connection, job: &JobRow) -> Result<usize, DbError> {
-    let sql = format!(
-        "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_agent_status \
-         WHERE agent = ?1 AND status = 'queued' LIMIT {MAX_WAITING})"
-    );
-    let waiting: u32 = conn.prepare_cached(&sql)?.query_row([job.agent.as_str()], |r| r.get(0))?;
-    Ok(MAX_WAITING.saturating_sub(waiting as usize))
+    let mut query = conn.prepare_cached("SELECT runs FROM waiting WHERE agent = ?1")?;
+    let waiting: Option<u32> = query.query_row([job.agent.as_str()], |r| r.get(0)).optional()?;
+    Ok(MAX_WAITING.saturating_sub(waiting.unwrap_or(0) as usize))
 }
 
 /// Disables a job for a reason of our own.
@@ -176,23 +173,23 @@ fn replace(tx: &Transaction<'_>, now: Timestamp, job: i64, tick: &mut Tick) -> R
 }
 
 /// A run to be.
-struct New {
+struct New<'e> {
     cause: Cause,
     at: Timestamp,
     shifted: Option<String>,
-    event: Option<i64>,
-    depth: u32,
+    event: Option<&'e Raised>,
 }
 
 /// Queues a run; none when this fire time or event was claimed before.
-fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New) -> Result<Option<i64>, DbError> {
+fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New<'_>) -> Result<Option<i64>, DbError> {
     let spec = serde_json::to_string(&job.spec).map_err(|_| DbError::bad_value("job", "spec", &job.name))?;
     let overlap = serde_json::to_value(job.spec.overlap).unwrap_or_default();
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, status, event_id, \
-             depth, spec, overlap, due_at, created_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?12) ON CONFLICT DO NOTHING",
+             depth, spec, overlap, due_at, created_at, event_name, event_data) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?12, ?13, \
+             (SELECT data FROM event WHERE id = ?8)) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             job.id,
@@ -202,11 +199,12 @@ fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New) -> Resu
             new.cause.as_str(),
             time(new.at),
             new.shifted,
-            new.event,
-            new.depth,
+            new.event.map(|event| event.id),
+            new.event.map_or(0, |event| event.depth),
             spec,
             overlap.as_str().unwrap_or("skip"),
             time(now),
+            new.event.map(|event| event.name.as_str()),
         ])?;
     Ok((inserted > 0).then(|| tx.last_insert_rowid()))
 }
@@ -217,15 +215,14 @@ fn record_skip(
     job: &JobRow,
     skip: &Skip,
     cause: Cause,
-    event: Option<i64>,
-    depth: u32,
+    event: Option<&Raised>,
 ) -> Result<(), DbError> {
     let many = (skip.count > 1).then_some((skip.count, time(skip.until)));
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, status, reason, skipped, \
-             skipped_until, event_id, depth, due_at, created_at, finished_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'skipped', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12) \
+             skipped_until, event_id, depth, due_at, created_at, finished_at, event_name) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'skipped', ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13) \
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -238,9 +235,10 @@ fn record_skip(
             skip.reason.as_str(),
             many.as_ref().map(|(count, _)| i64::try_from(*count).unwrap_or(i64::MAX)),
             many.map(|(_, until)| until),
-            event,
-            depth,
+            event.map(|event| event.id),
+            event.map_or(0, |event| event.depth),
             time(now),
+            event.map(|event| event.name.as_str()),
         ])?;
     if inserted > 0
         && let Some(run) = runs::get(tx, tx.last_insert_rowid())?
@@ -299,7 +297,8 @@ fn wants(job: &JobRow, event: &Raised) -> bool {
     let named =
         named && (!matches!(job.origin, Origin::Agent | Origin::Skill) || !events::is_own(&event.name));
     // What was raised before the job was made, changed or enabled is its past; ids tell, the clock may go back.
-    named && event.job != Some(job.id) && event.depth < MAX_DEPTH && event.id > job.heard_until
+    // What goes too deep is told once: the news of that is deeper still, and heard by nobody.
+    named && event.job != Some(job.id) && event.depth <= MAX_DEPTH && event.id > job.heard_until
 }
 
 fn trigger(
@@ -312,20 +311,17 @@ fn trigger(
     if !world.agents.contains_key(&job.agent) {
         return Ok(());
     }
-    let active = waiting::active(tx, world.now, job.id)?;
-    let skip = |reason| Skip { from: event.at, until: event.at, count: 1, reason };
-    let cause = Cause::Event;
-    if job.backoff_until.is_some_and(|until| event.at < until) {
-        return record_skip(
-            tx,
-            world.now,
-            job,
-            &skip(SkipReason::Backoff),
-            cause,
-            Some(event.id),
-            event.depth,
-        );
+    let skip = |reason| {
+        let skip = Skip { from: event.at, until: event.at, count: 1, reason };
+        record_skip(tx, world.now, job, &skip, Cause::Event, Some(event))
+    };
+    if event.depth >= MAX_DEPTH {
+        return skip(SkipReason::Depth);
     }
+    if job.backoff_until.is_some_and(|until| event.at < until) {
+        return skip(SkipReason::Backoff);
+    }
+    let active = waiting::active(tx, world.now, job)?;
     let refused = match due::overlap(job.spec.overlap, active) {
         Admission::Refused => Some(SkipReason::Overlap),
         _ if room(tx, job)? == 0 => Some(SkipReason::Crowded),
@@ -336,9 +332,9 @@ fn trigger(
         Admission::Admitted => None,
     };
     if let Some(reason) = refused {
-        return record_skip(tx, world.now, job, &skip(reason), cause, Some(event.id), event.depth);
+        return skip(reason);
     }
-    let new = New { cause, at: event.at, shifted: None, event: Some(event.id), depth: event.depth };
+    let new = New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event) };
     insert(tx, world.now, job, &new).map(|_| ())
 }
 
@@ -348,15 +344,21 @@ pub enum ManualError {
     /// There is none.
     #[error("there is no job {0}")]
     NoJob(i64),
-    /// A run of it is not over, and its policy does not let another one wait.
-    #[error("run {run} of job {job} is not over, and the job's overlap is {policy:?}")]
+    /// A run of it is not over, and its policy lets none wait.
+    #[error("run {run} of job {job} is not over, and the job's overlap is \"skip\"")]
     Overlap {
         /// The job.
         job: i64,
         /// What is in the way.
         run: i64,
-        /// `skip` or `queue`.
-        policy: String,
+    },
+    /// A run of it waits, and its policy lets one wait.
+    #[error("run {run} of job {job} waits already, and the job's overlap \"queue\" lets one wait")]
+    Waits {
+        /// The job.
+        job: i64,
+        /// What waits.
+        run: i64,
     },
     /// Its agent has as many runs waiting as one may have.
     #[error("{MAX_WAITING} runs of agent {0} wait already; cancel some, or wait until they are through")]
@@ -377,26 +379,24 @@ pub fn claim_manual(
     tick: &mut Tick,
 ) -> Result<RunRow, ManualError> {
     let job = jobs::get(tx, id)?.ok_or(ManualError::NoJob(id))?;
-    let active = waiting::active(tx, now, id)?;
+    let active = waiting::active(tx, now, &job)?;
     if room(tx, &job)? == 0 {
         return Err(ManualError::Crowded(job.agent));
     }
     match due::overlap(job.spec.overlap, active) {
         Admission::Refused => {
-            let run: Option<i64> = tx
-                .prepare_cached(
-                    "SELECT id FROM run WHERE job_id = ?1 AND status IN ('queued', 'running') ORDER BY +id LIMIT 1",
-                )
-                .and_then(|mut q| q.query_row([id], |r| r.get(0)).optional())
-                .map_err(DbError::from)?;
-            let policy = serde_json::to_value(job.spec.overlap).unwrap_or_default();
-            let policy = policy.as_str().unwrap_or_default().to_owned();
-            return Err(ManualError::Overlap { job: id, run: run.unwrap_or_default(), policy });
+            let waits = job.spec.overlap == Overlap::Queue;
+            let run = waiting::in_the_way(tx, id, waits)?.unwrap_or_default();
+            return Err(if waits {
+                ManualError::Waits { job: id, run }
+            } else {
+                ManualError::Overlap { job: id, run }
+            });
         }
         Admission::AfterEnding => replace(tx, now, id, tick)?,
         Admission::Admitted => {}
     }
-    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None, depth: 0 };
+    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None };
     let run = insert(tx, now, &job, &new)?.map(|id| runs::get(tx, id)).transpose()?.flatten();
     run.ok_or_else(|| DbError::bad_value("run", "job_id", &id.to_string()).into())
 }

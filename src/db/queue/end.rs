@@ -37,7 +37,8 @@ pub struct Finished {
     pub disabled: bool,
 }
 
-/// Records the end of a running run; none when it was recorded before.
+/// Records the end of a running run; none when it was recorded before. It was over at `ended`, which may be long ago:
+/// nobody may have been there to record it. None: now.
 ///
 /// # Errors
 /// The database fails.
@@ -46,6 +47,7 @@ pub fn finish(
     id: i64,
     outcome: &Outcome,
     output_bytes: Option<u64>,
+    ended: Option<Timestamp>,
     now: Timestamp,
     tell: Tell<'_>,
 ) -> Result<Option<Finished>, DbError> {
@@ -60,14 +62,16 @@ pub fn finish(
         _ => (outcome.status, outcome.error.clone()),
     };
     let result = outcome.result.as_ref().map(ToString::to_string);
+    // The clock may have been set meanwhile.
+    let ended = ended.unwrap_or(now).max(before.started_at.unwrap_or(now)).min(now);
     tx.prepare_cached(
         "UPDATE run SET status = ?2, finished_at = ?3, exit_code = ?4, result = ?5, error = ?6, summary = ?7, \
-         output_bytes = ?8, spec = NULL WHERE id = ?1",
+         output_bytes = ?8, spec = NULL, event_data = NULL WHERE id = ?1",
     )?
     .execute(params![
         id,
         status.as_str(),
-        time(now),
+        time(ended),
         outcome.exit_code,
         result,
         error,
@@ -80,7 +84,7 @@ pub fn finish(
     let Some(job) = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten() else {
         return Ok(Some(Finished { run, retry: None, disabled: false }));
     };
-    let retry = retry(tx, &before, status, &job, now)?;
+    let retry = retry(tx, &before, &run, &job, now)?;
     let disabled = settle(tx, &before, &run, job, retry.is_some(), now, tell)?;
     Ok(Some(Finished { run, retry, disabled }))
 }
@@ -95,26 +99,26 @@ fn ended_by(ending: Ending) -> String {
 /// Queues the next attempt, when the job's policy has one left.
 fn retry(
     tx: &Transaction<'_>,
+    before: &RunRow,
     run: &RunRow,
-    status: RunStatus,
     job: &JobRow,
     now: Timestamp,
 ) -> Result<Option<i64>, DbError> {
-    let retries = run.spec.as_ref().map_or(0, |spec| spec.retries);
-    if !status.may_retry() || run.attempt > retries || !starts(run, job) {
+    let retries = before.spec.as_ref().map_or(0, |spec| spec.retries);
+    if !run.status.may_retry() || run.attempt > retries || !starts(run, job) {
         return Ok(None);
     }
     // Another run of the job may have failed for good meanwhile.
     let backoff = job.backoff_until.filter(|_| run.cause != Cause::Manual);
-    let due = state::retry_at(run.attempt, now).max(backoff.unwrap_or(now));
+    let due = state::retry_at(run.attempt, run.finished_at.unwrap_or(now)).max(backoff.unwrap_or(now));
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt, status, \
-             event_id, depth, spec, overlap, due_at, created_at) \
+             event_id, event_name, event_data, depth, spec, overlap, due_at, created_at) \
              SELECT job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt + 1, 'queued', \
-             event_id, depth, ?2, overlap, ?3, ?4 FROM run WHERE id = ?1 ON CONFLICT DO NOTHING",
+             event_id, event_name, ?5, depth, ?2, overlap, ?3, ?4 FROM run WHERE id = ?1 ON CONFLICT DO NOTHING",
         )?
-        .execute(params![run.id, spec_text(run)?, time(due), time(now)])?;
+        .execute(params![run.id, spec_text(before)?, time(due), time(now), before.event_data])?;
     Ok((inserted > 0).then(|| tx.last_insert_rowid()))
 }
 
@@ -144,8 +148,9 @@ fn settle(
         run.summary.as_ref().or(run.error.as_ref()),
     ])?;
     // Only the last attempt counts.
+    let ended = run.finished_at.unwrap_or(now);
     let effect =
-        if retried { Effect::None } else { state::effect(run.status, job.consecutive_failures, now) };
+        if retried { Effect::None } else { state::effect(run.status, job.consecutive_failures, ended) };
     let mut disabled = false;
     match effect {
         Effect::None => {}
@@ -156,7 +161,7 @@ fn settle(
         Effect::BackOff(failures, until) => {
             count(tx, &mut job, failures, Some(until))?;
             waiting::put_off(tx, job.id, until)?;
-            fire_again(tx, before, &job, until)?;
+            fire_again(tx, before, &job, until.max(now))?;
         }
         Effect::Disable(failures) => {
             count(tx, &mut job, failures, None)?;

@@ -38,12 +38,16 @@ impl Desk {
     }
 
     fn job(&mut self, name: &str, spec: JobSpec, now: &str) -> i64 {
+        self.job_of(Origin::Api, name, spec, now)
+    }
+
+    fn job_of(&mut self, origin: Origin, name: &str, spec: JobSpec, now: &str) -> i64 {
         let now = at(now);
         let next = spec.trigger.compile().unwrap().next(now, now);
         let new = NewJob {
             agent: "a".parse().unwrap(),
             name: name.into(),
-            origin: Origin::Api,
+            origin,
             spec,
             disabled_reason: None,
             auto_enable: false,
@@ -72,6 +76,11 @@ impl Desk {
     }
 
     fn finish(&mut self, run: i64, status: RunStatus, now: Timestamp) -> Finished {
+        self.finish_late(run, status, now, now)
+    }
+
+    /// Records at `now` what ended at `ended`.
+    fn finish_late(&mut self, run: i64, status: RunStatus, ended: Timestamp, now: Timestamp) -> Finished {
         let outcome = match status {
             RunStatus::Succeeded => {
                 Outcome { status, exit_code: Some(0), result: None, error: None, summary: None }
@@ -79,7 +88,8 @@ impl Desk {
             _ => Outcome::without_output(status, "no reason"),
         };
         let tx = self.conn.transaction().unwrap();
-        let done = finish(&tx, run, &outcome, None, now, &|_, _, _, _| Ok(false)).unwrap().unwrap();
+        let done =
+            finish(&tx, run, &outcome, None, Some(ended), now, &|_, _, _, _| Ok(false)).unwrap().unwrap();
         tx.commit().unwrap();
         done
     }
@@ -203,6 +213,29 @@ fn retries_come_before_the_failure_counts() {
 }
 
 #[test]
+fn an_end_that_is_recorded_late_counts_from_when_it_was() {
+    let mut desk = Desk::new();
+    let job = desk.job("j", JobSpec { retries: 1, ..minutely() }, "10:00:30");
+    let first = desk.tick(at("10:01:00")).leased.remove(0);
+    let done = desk.finish_late(first.id, RunStatus::Failed, at("10:01:05"), at("12:00:00"));
+    assert_eq!(done.run.finished_at, Some(at("10:01:05")));
+    let retry = super::super::runs::get(&desk.conn, done.retry.unwrap()).unwrap().unwrap();
+    assert_eq!((retry.due_at, retry.created_at), (at("12:00:00"), at("12:00:00")), "its pause is over");
+    let second = desk.tick(at("12:00:00")).leased.remove(0);
+    assert_eq!(second.id, retry.id);
+    desk.finish_late(second.id, RunStatus::Failed, at("12:00:30"), at("15:00:00"));
+    assert_eq!(desk.get(job).backoff_until, Some(at("12:01:30")), "the minute is over");
+    let third = desk.tick(at("15:00:00")).leased.remove(0);
+    for (told, believed) in [("09:00:00", "15:00:00"), ("23:00:00", "15:00:07")] {
+        let tx = desk.conn.unchecked_transaction().unwrap();
+        let outcome = Outcome::without_output(RunStatus::Lost, "no reason");
+        let done =
+            finish(&tx, third.id, &outcome, None, Some(at(told)), at("15:00:07"), &|_, _, _, _| Ok(false));
+        assert_eq!(done.unwrap().unwrap().run.finished_at, Some(at(believed)), "{told}: clocks may be set");
+    }
+}
+
+#[test]
 fn replace_starts_only_when_the_old_run_is_over() {
     let mut desk = Desk::new();
     desk.job("j", JobSpec { overlap: Overlap::Replace, ..minutely() }, "10:00:30");
@@ -238,31 +271,6 @@ fn an_agent_without_a_container_keeps_its_runs_waiting_until_they_expire() {
     desk.agents.values_mut().next().unwrap().container = Some("d".into());
     assert!(desk.tick(at("11:00:01")).leased.is_empty());
     assert_eq!(desk.statuses(), [(RunStatus::Skipped, 1)]);
-}
-
-#[test]
-fn an_event_starts_the_jobs_that_wait_for_it_once_and_never_its_own() {
-    let mut desk = Desk::new();
-    let event = |name: &str| JobSpec {
-        overlap: Overlap::Allow,
-        ..JobSpec::new(TriggerSpec::Event { event: vec![name.into()] })
-    };
-    desk.job("report", event("report"), "10:00:00");
-    let echo = desk.job("echo", event("run:*"), "10:00:00");
-    let tx = desk.conn.transaction().unwrap();
-    events::append(&tx, at("10:01:00"), "report", &json!({})).unwrap();
-    tx.commit().unwrap();
-    let mut total = 0;
-    for n in 0..60 {
-        let tick = desk.tick(at("10:01:01") + i64::from(n).seconds());
-        total += tick.leased.len();
-        for run in tick.leased {
-            desk.finish(run.id, RunStatus::Succeeded, at("10:01:02"));
-        }
-    }
-    // report runs once; echo hears of its start and its end, but not of itself.
-    assert_eq!(total, 3);
-    assert_eq!(desk.get(echo).consecutive_failures, 0);
 }
 
 #[test]
@@ -327,6 +335,7 @@ fn an_agent_that_floods_its_queue_is_held_to_a_bound_and_delays_nobody() {
 }
 
 mod clock;
+mod events_heard;
 mod kills;
 mod model;
 mod policies;

@@ -6,41 +6,90 @@ use rusqlite::{Connection, Transaction, params};
 use super::{
     super::{
         error::DbError,
+        jobs::JobRow,
         runs::{self, RunRow},
         time,
     },
     announce,
 };
 use crate::{
+    config::model::Runs,
     runs::state::{Cause, RunStatus, SkipReason},
     scheduler::{
         due::{self, Active},
-        job::JobSpec,
+        job::{JobSpec, Overlap},
     },
 };
 
-/// How many runs of a job are not over, once what waited too long is skipped.
-pub(super) fn active(tx: &Transaction<'_>, now: Timestamp, job: i64) -> Result<Active, DbError> {
-    let active = count(tx, job)?;
-    if active.waiting == 0 {
-        return Ok(active);
-    }
-    let those = "WHERE job_id = ?1 AND status = 'queued' AND cause = 'schedule' AND attempt = 1";
-    for run in runs::rows(tx, those, [job])? {
+/// What of a job is not over, once what waited too long is skipped: one of each kind stands for all, and where runs
+/// may overlap nothing is in the way. What came of events is not read, however much waits.
+pub(super) fn active(tx: &Transaction<'_>, now: Timestamp, job: &JobRow) -> Result<Active, DbError> {
+    let those = "INDEXED BY run_first WHERE job_id = ?1 AND status = 'queued' AND attempt = 1 \
+                 AND cause <> 'catch_up' AND cause = 'schedule'";
+    for run in runs::rows(tx, those, [job.id])? {
         if too_long(&run, now) {
             expire(tx, now, run)?;
         }
     }
-    count(tx, job)
+    if job.spec.overlap == Overlap::Allow {
+        return Ok(Active::default());
+    }
+    look(tx, job.id)
 }
 
 /// A run between two attempts is not over: it counts as one that runs.
-fn count(conn: &Connection, job: i64) -> Result<Active, DbError> {
-    let sql = "SELECT coalesce(sum(status = 'running' OR attempt > 1), 0), \
-               coalesce(sum(status = 'queued' AND attempt = 1 AND cause <> 'catch_up'), 0) \
-               FROM run WHERE job_id = ?1 AND status IN ('queued', 'running')";
+fn look(conn: &Connection, job: i64) -> Result<Active, DbError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM run WHERE job_id = ?1 AND status = 'running') OR \
+               EXISTS (SELECT 1 FROM run INDEXED BY run_retry WHERE job_id = ?1 AND status = 'queued' AND attempt > 1), \
+               EXISTS (SELECT 1 FROM run INDEXED BY run_first WHERE job_id = ?1 AND status = 'queued' \
+                       AND attempt = 1 AND cause <> 'catch_up')";
     let active = |r: &rusqlite::Row<'_>| Ok(Active { running: r.get(0)?, waiting: r.get(1)? });
     Ok(conn.prepare_cached(sql)?.query_row([job], active)?)
+}
+
+/// A run of a job that is not over; with `first` the one that waits for its first start.
+pub(super) fn in_the_way(conn: &Connection, job: i64, first: bool) -> Result<Option<i64>, DbError> {
+    let sql = if first {
+        "SELECT min(id) FROM run INDEXED BY run_first WHERE job_id = ?1 AND status = 'queued' AND attempt = 1 \
+         AND cause <> 'catch_up'"
+    } else {
+        "SELECT min(id) FROM run WHERE job_id = ?1 AND status IN ('queued', 'running')"
+    };
+    Ok(conn.prepare_cached(sql)?.query_row([job], |r| r.get(0))?)
+}
+
+/// What keeps a queued run from starting that its agent could run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// This run of its job, which may not overlap.
+    Run(i64),
+    /// As many runs as may at all, or as may of its agent.
+    Slots(u32),
+}
+
+/// What is in the way of a queued run, if anything is: else it starts at the next look.
+///
+/// # Errors
+/// The database fails.
+pub fn obstacle(conn: &Connection, run: &RunRow, limits: &Runs) -> Result<Option<Obstacle>, DbError> {
+    if let (Some(job), true) = (run.job, run.overlap != Overlap::Allow) {
+        let sql = "SELECT min(id) FROM run WHERE job_id = ?1 AND id <> ?2 AND (status = 'running' OR \
+                   (status = 'queued' AND attempt > 1))";
+        let other: Option<i64> = conn.prepare_cached(sql)?.query_row(params![job, run.id], |r| r.get(0))?;
+        if let Some(other) = other {
+            return Ok(Some(Obstacle::Run(other)));
+        }
+    }
+    let running = "SELECT count(*), coalesce(sum(agent = ?1), 0) FROM run WHERE status = 'running'";
+    let (all, own): (u32, u32) =
+        conn.prepare_cached(running)?.query_row([run.agent.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    let catch_up = u32::from(run.cause == Cause::CatchUp);
+    let full = |used: u32, most: u32| used >= most.saturating_sub(catch_up).max(1);
+    Ok(if full(own, limits.max_running_per_agent) {
+        Some(Obstacle::Slots(own))
+    } else {
+        full(all, limits.max_running).then_some(Obstacle::Slots(all))
+    })
 }
 
 /// Whether a fire time waited for its agent beyond its policy. What has started once is tried again however late.
@@ -77,7 +126,7 @@ fn end_skipped(
     reason: SkipReason,
 ) -> Result<(), DbError> {
     tx.prepare_cached(
-        "UPDATE run SET status = 'skipped', reason = ?2, finished_at = ?3, spec = NULL WHERE id = ?1",
+        "UPDATE run SET status = 'skipped', reason = ?2, finished_at = ?3, spec = NULL, event_data = NULL WHERE id = ?1",
     )?
     .execute(params![run.id, reason.as_str(), time(now)])?;
     (run.status, run.reason) = (RunStatus::Skipped, Some(reason.as_str().to_owned()));
@@ -131,7 +180,7 @@ pub(super) fn put_on(tx: &Transaction<'_>, job: i64, now: Timestamp) -> Result<(
 /// Writes that a run never started, or never will again; who calls announces it.
 pub(super) fn cancel(tx: &Transaction<'_>, now: Timestamp, id: i64, error: &str) -> Result<(), DbError> {
     tx.prepare_cached(
-        "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL WHERE id = ?1",
+        "UPDATE run SET status = 'cancelled', finished_at = ?2, error = ?3, spec = NULL, event_data = NULL WHERE id = ?1",
     )?
     .execute(params![id, time(now), error])?;
     Ok(())

@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::names::{check_path, escape};
+use super::{
+    super::names::{check_path, escape},
+    WHOLE,
+};
 use crate::{
     config::model::SkillLimits,
     error::Fault,
@@ -63,7 +66,7 @@ pub(super) struct Refusal {
 impl Refusal {
     fn add(&mut self, path: &[u8], message: impl Into<String>) {
         if self.faults.len() < MAX_FAULTS {
-            let path = if path.is_empty() { b".".as_slice() } else { path };
+            let path = if path.is_empty() { WHOLE.as_bytes() } else { path };
             self.faults.push(Fault::new(escape(path), message));
         } else {
             self.more += 1;
@@ -101,9 +104,16 @@ pub(super) fn judge(entries: &[Entry], limits: &SkillLimits, many: bool) -> Resu
         }
     }
     files_and_folders(&files, &folders, &mut refusal);
-    let double = |path: &str| {
-        apple_double(path).is_some_and(|of| files.contains_key(of.as_str()) || folders.contains(of.as_str()))
+    if files.is_empty() {
+        // Nothing is left: what was left out is the reason.
+        others.drain(..).for_each(|(path, rule)| refusal.add(path.as_bytes(), rule));
+    }
+    let below = |folder: &str| {
+        let inside = format!("{folder}/");
+        files.range(inside.as_str()..).next().is_some_and(|(path, _)| path.starts_with(&inside))
     };
+    let double =
+        |path: &str| apple_double(path).is_some_and(|of| files.contains_key(of.as_str()) || below(&of));
     let kept: BTreeMap<&str, usize> =
         files.iter().filter(|(p, _)| !double(p)).map(|(p, i)| (*p, *i)).collect();
     let top = top(&kept);
@@ -196,7 +206,7 @@ fn second_root(files: &BTreeMap<&str, usize>, refusal: &mut Refusal) {
 /// Count and sizes, as the entries state them.
 fn sizes(judged: &Judged, entries: &[Entry], limits: &SkillLimits, refusal: &mut Refusal) {
     if judged.files.is_empty() && refusal.faults.is_empty() {
-        refusal.add(b"", "the archive holds no files");
+        refusal.add(b"", "holds no files");
     }
     let mut total = 0u64;
     for (index, path) in &judged.files {

@@ -64,11 +64,19 @@ fn after(r: &mut Reader, root: &mut Scope, ctx: &Context<'_>) -> Timestamp {
     };
     // A zone that is wrong is told when the trigger is read.
     let zone = root.get("timezone").and_then(|field| rules::zone(field.value.as_str()?).ok());
-    let written = r.text(&field).map(|text| rules::one_shot(text, zone.as_deref().unwrap_or(ctx.zone)));
+    let written =
+        r.text(&field).map(|text| rules::one_shot(&whole(text), zone.as_deref().unwrap_or(ctx.zone)));
     match written.and_then(|at| r.accept(&field.place, at)) {
         Some(TriggerSpec::OneShot { at, .. }) => at,
         _ => ctx.now,
     }
+}
+
+/// A day begins at midnight.
+fn whole(text: &str) -> String {
+    let text = text.trim();
+    let day = text.len() == "2026-12-24".len() && text.parse::<jiff::civil::Date>().is_ok();
+    if day { format!("{text}T00:00:00") } else { text.to_owned() }
 }
 
 fn fires(trigger: &Trigger, zone: &str, after: Timestamp, limit: u32) -> Preview {

@@ -54,8 +54,47 @@ async fn a_job_that_leaves_the_file_is_removed_and_so_are_those_of_an_agent_that
     let config = format!("{JOBS}{HOURLY}").replace("[agents.zoe]\n", "");
     fs::write(bench.root().join("skep.toml"), config).unwrap();
     bench.refresh().await;
-    assert_eq!(bench.names().await, ["own", "hourly"]);
+    assert_eq!(bench.names().await, ["hourly", "own"]);
     assert_eq!(bench.job(own.id).await.origin, "api");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_taken_out_and_put_back_goes_on_as_the_same_job() {
+    let bench = bench_with(HOURLY).await;
+    let id = only(&bench).await.id;
+    bench.hive.run_job(None, id, None).await.unwrap();
+    let now = bench.hive.now();
+    let run = bench.tick(now).await.leased.remove(0);
+    let counted = "UPDATE job SET consecutive_failures = 3 WHERE id = ?1";
+    bench.hive.db.write(move |tx| tx.execute(counted, [id]).map_err(db::DbError::from)).await.unwrap();
+    let last = bench.last_event().await;
+    bench.configure("").await;
+    assert_eq!((bench.names().await, bench.events(last).await), (vec![], vec!["job:deleted".to_owned()]));
+    assert!(bench.hive.job(None, id).await.is_err() && bench.hive.run_job(None, id, None).await.is_err());
+    assert_eq!(bench.tick(now + seconds(7200)).await.leased, [], "it does not fire");
+    let last = bench.last_event().await;
+    bench.configure(&with("retries = 2")).await;
+    let job = only(&bench).await;
+    assert_eq!((job.id, job.retries, job.consecutive_failures, job.enabled), (id, 2, 3, true));
+    assert!(job.next_fire_at.is_some());
+    assert_eq!(bench.events(last).await, ["job:created"]);
+    let refused = conflict(bench.hive.run_job(None, id, None).await);
+    assert!(refused.contains(&format!("run {} of job {id} is not over", run.id)), "{refused}");
+    bench.hive.pause_job(None, id).await.unwrap();
+    bench.configure("").await;
+    bench.configure(HOURLY).await;
+    assert_eq!(only(&bench).await.disabled_reason.as_deref(), Some("paused by the operator"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_a_job_that_left_the_file_is_free() {
+    let bench = bench_with(HOURLY).await;
+    let id = only(&bench).await.id;
+    bench.configure("").await;
+    let own = bench.create(json!({"name": "hourly"})).await.job;
+    assert!(own.id > id && own.origin == "api");
+    bench.configure(HOURLY).await;
+    assert_eq!(only(&bench).await.id, own.id, "the file's is refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ impl Bench {
         let done = self
             .hive
             .db
-            .write(move |tx| db::queue::finish(tx, id, &outcome, None, now, &|_, _, _, _| Ok(false)));
+            .write(move |tx| db::queue::finish(tx, id, &outcome, None, None, now, &|_, _, _, _| Ok(false)));
         done.await.unwrap().unwrap();
     }
 }

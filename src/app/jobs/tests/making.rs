@@ -1,6 +1,7 @@
 //! Making, changing and removing jobs, and who may.
 
 use super::*;
+use crate::db::queue::Obstacle;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_job_is_answered_whole_with_its_next_fire_times() {
@@ -30,11 +31,16 @@ async fn what_is_changed_on_the_way_in_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_that_nobody_knows_is_warned_of() {
+async fn a_target_that_nobody_knows_is_refused() {
     let bench = bench_with("[[notify.webhook]]\nname = 'ops'\nurl = 'https://ops.example/hook'\n").await;
-    let made = bench.create(json!({"notify": {"targets": ["ops", "opps"]}})).await;
-    let told: Vec<_> = made.warnings.iter().filter(|w| w.contains("[notify]")).collect();
-    assert!(told.len() == 1 && told[0].contains("\"opps\""), "{told:?}");
+    let made = bench.create(json!({"notify": {"targets": ["ops"]}})).await.job;
+    let body =
+        json!({"name": "b", "every": "1h", "tool": "read-file", "notify": {"targets": ["ops", "opps"]}});
+    let told =
+        |place: &str| (place.to_owned(), "[notify] has no target \"opps\"; did you mean \"ops\"?".to_owned());
+    assert_eq!(places(bench.try_create(body).await), [told("/notify/targets/1")]);
+    let body = json!({"notify": {"targets": ["opps"]}});
+    assert_eq!(places(bench.update(made.id, body).await), [told("/notify/targets/0")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,6 +189,55 @@ async fn an_agent_sees_and_manages_its_own_jobs_alone() {
     assert_eq!(paused.disabled_reason.as_deref(), Some("paused by agent reader"));
     hive.delete_job(caller, own.id).await.unwrap();
     assert_eq!(bench.names().await, ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_cannot_undo_the_operators_pause_of_its_job() {
+    let bench = bench().await;
+    let (reader, hive) = (agent("reader"), &bench.hive);
+    let body = json!({"name": "mine", "every": "1h", "tool": "read-file"});
+    let id = hive.create_job(Some(&reader), body, None).await.unwrap().job.id;
+    let caller = Some(&reader);
+    hive.pause_job(caller, id).await.unwrap();
+    assert!(hive.resume_job(caller, id).await.unwrap().enabled, "its own pause it lifts");
+    hive.pause_job(None, id).await.unwrap();
+    hive.pause_job(caller, id).await.unwrap();
+    assert!(conflict(hive.resume_job(caller, id).await).contains("the operator, who alone resumes it"));
+    for body in [json!({"enabled": true}), json!({"enabled": true, "every": "2h"})] {
+        assert!(conflict(hive.update_job(caller, id, body).await).contains("who alone resumes it"));
+    }
+    let body = json!({"enabled": false, "every": "2h"});
+    assert!(!hive.update_job(caller, id, body).await.unwrap().job.enabled);
+    assert!(conflict(hive.resume_job(caller, id).await).contains("who alone resumes it"));
+    assert!(hive.resume_job(None, id).await.unwrap().enabled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_in_the_way_of_a_run_that_is_about_to_start_and_others_say_what_is() {
+    let bench = bench().await;
+    let allow = bench.create(json!({"name": "b", "overlap": "allow"})).await.job.id;
+    let queue = bench.create(json!({"overlap": "queue"})).await.job.id;
+    let why = async |id: i64| {
+        let limits = bench.hive.world().config.runs;
+        let read = move |conn: &db::Conn| {
+            let run = db::runs::get(conn, id)?.unwrap();
+            crate::app::runs::obstructed(conn, run, &limits)
+        };
+        bench.hive.db.read(read).await.unwrap().1
+    };
+    let run = async |job| bench.hive.run_job(None, job, None).await.unwrap().id;
+    let first = run(queue).await;
+    assert_eq!(why(first).await, None);
+    bench.tick(bench.hive.now()).await;
+    let second = run(queue).await;
+    assert_eq!(why(second).await, Some(Obstacle::Run(first)));
+    let refused = conflict(bench.hive.run_job(None, queue, None).await);
+    assert!(refused.starts_with(&format!("run {second} of job {queue} waits already")), "{refused}");
+    for _ in 0..3 {
+        run(allow).await;
+    }
+    bench.tick(bench.hive.now()).await;
+    assert_eq!(why(run(allow).await).await, Some(Obstacle::Slots(4)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

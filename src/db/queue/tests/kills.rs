@@ -67,7 +67,7 @@ async fn the_supervisor_that_is_killed() {
             let status = if run % 7 == 0 { RunStatus::Lost } else { RunStatus::Succeeded };
             let outcome = Outcome::without_output(status, "so it ended");
             let done = db
-                .write(move |tx| finish(tx, run, &outcome, None, now, &|_, _, _, _| Ok(false)))
+                .write(move |tx| finish(tx, run, &outcome, None, None, now, &|_, _, _, _| Ok(false)))
                 .await
                 .unwrap();
             let retry = done.unwrap().retry.map(|id| format!(" and {id}")).unwrap_or_default();

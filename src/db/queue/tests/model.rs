@@ -121,7 +121,7 @@ impl Step<'_> {
             }
             Op::Finish(n, status) => {
                 let outcome = Outcome::without_output(*status, "as it was told");
-                let end = |id| finish(tx, id, &outcome, None, now, &|_, _, _, _| Ok(false)).unwrap();
+                let end = |id| finish(tx, id, &outcome, None, None, now, &|_, _, _, _| Ok(false)).unwrap();
                 self.run(*n, Run::runs).map(|id| end(id).unwrap());
             }
             Op::Requeue(n) => {

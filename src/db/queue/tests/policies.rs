@@ -80,7 +80,8 @@ fn what_waits_while_its_job_backs_off_starts_at_the_end_of_the_backoff() {
     assert!(tick.leased.is_empty(), "the job does not start for a minute");
     assert_eq!(tick.next, Some(at("10:11:30")));
     let manual = desk.tx(|tx| claim_manual(tx, job, at("10:10:40"), &mut Tick::default()));
-    assert!(matches!(manual, Err(ManualError::Overlap { .. })));
+    let refused = manual.unwrap_err().to_string();
+    assert!(refused.starts_with("run 2 of job 1 waits already"), "{refused}");
     assert_eq!(desk.tick(at("10:11:30")).leased[0].scheduled_at, at("10:10:00"));
 }
 

@@ -212,7 +212,7 @@ impl<'a> Sim<'a> {
             _ => Outcome::without_output(status, "as the year wanted"),
         };
         let tx = self.conn.transaction().unwrap();
-        finish(&tx, run, &outcome, None, now, &|_, _, _, _| Ok(false)).unwrap().unwrap();
+        finish(&tx, run, &outcome, None, None, now, &|_, _, _, _| Ok(false)).unwrap().unwrap();
         tx.commit().unwrap();
         self.log.over.insert(run, self.real);
         self.note();

@@ -1,12 +1,21 @@
-//! `/v1/skills…` (read), `/v1/resolve` and `/v1/update`.
+//! `/v1/skills…`, `/v1/resolve` and `/v1/update`.
+
+pub(super) mod judge;
+pub(super) mod publish;
+pub(super) mod versions;
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{
+use crate::api::{
     extract::{Body, MaybeBody, Name, Params, yes_or_no},
     page::{Order, Page, PageParams},
     problem::{FieldFault, Problem, Problems},
@@ -14,7 +23,8 @@ use super::{
 };
 use crate::{
     app::{
-        Hive, SkillFilter,
+        Hive,
+        skills::{Found, SkillFilter},
         types::{ChangeView, ResolveView, SkillView, UpdateRequest},
     },
     ids::{AgentId, SkillId, SkillRef},
@@ -48,15 +58,18 @@ pub async fn list(
 ) -> Answer<Json<Page<SkillView>>> {
     let SkillParams { owner, tag, q, include_disabled } = params;
     let order = if q.is_some() { Order::AsGiven } else { Order::Key };
-    let skills = work::read(hive.skills(SkillFilter { owner, tag, q, include_disabled })).await??;
-    page.cut(skills, order, |s| &s.id).map(Json)
+    let filter = SkillFilter { owner, tag, q: q.clone(), include_disabled };
+    let page = page.cut(work::read(hive.skills(filter)).await??, order, Found::id)?;
+    let items = work::read(hive.skill_views(&page.items, q)).await??;
+    Ok(Json(Page { items, next: page.next }))
 }
 
 /// Shows a skill.
 #[utoipa::path(get, path = "/v1/skills/{id}", tag = "skills", params(("id" = String, Path)),
     responses((status = 200, body = SkillView), Problems))]
-pub async fn show(State(hive): State<Arc<Hive>>, Name(id): Name<SkillId>) -> Answer<Json<SkillView>> {
-    Ok(Json(work::read(hive.skill(&id)).await??))
+pub async fn show(State(hive): State<Arc<Hive>>, Name(id): Name<SkillId>) -> Answer<Response> {
+    let json = hive.skill_json(&id)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
 /// References to resolve together.

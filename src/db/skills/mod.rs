@@ -3,7 +3,9 @@
 //! A version's row is written once; afterwards only what is said about it changes (trust, yank,
 //! deprecation), never what it is.
 
-use std::collections::BTreeSet;
+pub mod search;
+
+use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::{
     ids::{AgentId, Digest, SkillId},
-    registry::index::{Index, Owner, SkillEntry, Trust, VersionEntry},
+    registry::index::{About, Index, Owner, SkillEntry, Trust, VersionEntry},
     skill::model::Skill,
 };
 
@@ -116,19 +118,28 @@ pub fn register(tx: &Transaction<'_>, new: &NewVersion, now: Timestamp) -> Resul
     let json =
         |e: serde_json::Error| DbError::from(DbFault::Other(format!("{id} cannot be written as JSON: {e}")));
     tx.prepare_cached(
-        "INSERT INTO skill_version (skill_id, version, digest, manifest, dependencies, trust, source, registered_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO skill_version (skill_id, version, digest, dependencies, trust, name, tags, description, source,
+             registered_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         id.as_str(),
         version.to_string(),
         new.digest.to_string(),
-        serde_json::to_string(&new.skill).map_err(json)?,
         serde_json::to_string(&new.skill.dependencies).map_err(json)?,
         trust_text(new.trust),
+        new.skill.name,
+        serde_json::to_string(&new.skill.tags).map_err(json)?,
+        new.skill.description,
         new.source,
         at,
     ])?;
+    tx.prepare_cached("INSERT INTO skill_manifest (skill_id, version, manifest) VALUES (?1, ?2, ?3)")?
+        .execute(params![
+            id.as_str(),
+            version.to_string(),
+            serde_json::to_string(&new.skill).map_err(json)?,
+        ])?;
     Ok(if owner.is_some() { Registered::NewVersion } else { Registered::NewSkill })
 }
 
@@ -153,23 +164,27 @@ fn published(
 /// # Errors
 /// The database fails.
 pub fn load_index(conn: &Connection) -> Result<Index, DbError> {
-    let mut index = Index::default();
-    let mut query = conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill")?;
+    let mut query = conn.prepare_cached(&format!("SELECT {VERSION} FROM skill_version ORDER BY skill_id"))?;
+    let mut versions = query.query([])?;
+    let mut version = versions.next()?;
+    let mut query =
+        conn.prepare_cached("SELECT id, owner, enabled, registered_at, updated_at FROM skill ORDER BY id")?;
     let mut rows = query.query([])?;
+    let mut skills = Vec::new();
+    // Both in the same order: one pass over each.
     while let Some(row) = rows.next()? {
-        let entry = skill_of(row)?;
-        index.skills.insert(entry.id.clone(), entry);
-    }
-    let mut query = conn.prepare_cached(&format!("SELECT skill_id, {VERSION} FROM skill_version"))?;
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
-        let id: String = row.get(0)?;
-        let version = version_of(row, 1)?;
-        if let Some(skill) = index.skills.get_mut(id.as_str()) {
-            skill.versions.insert(version.version.clone(), version);
+        let mut entry = skill_of(row)?;
+        while let Some(row) = version {
+            match text(row, 8)?.cmp(entry.id.as_str()) {
+                Ordering::Less => {}
+                Ordering::Equal => add_version(&mut entry, row)?,
+                Ordering::Greater => break,
+            }
+            version = versions.next()?;
         }
+        skills.push((entry.id.clone(), Arc::new(entry)));
     }
-    Ok(index)
+    Ok(Index { skills: skills.into_iter().collect() })
 }
 
 /// One skill with every version.
@@ -186,37 +201,50 @@ pub fn entry(conn: &Connection, id: &SkillId) -> Result<Option<SkillEntry>, DbEr
         conn.prepare_cached(&format!("SELECT {VERSION} FROM skill_version WHERE skill_id = ?1"))?;
     let mut rows = query.query([id.as_str()])?;
     while let Some(row) = rows.next()? {
-        let version = version_of(row, 0)?;
-        entry.versions.insert(version.version.clone(), version);
+        add_version(&mut entry, row)?;
     }
     Ok(Some(entry))
 }
 
-const VERSION: &str = "version, digest, dependencies, trust, yanked, deprecated";
+const VERSION: &str =
+    "version, digest, dependencies, trust, yanked, deprecated, name, tags, skill_id, description";
 
 fn skill_of(row: &Row<'_>) -> Result<SkillEntry, DbError> {
+    let at = parse_time("skill.registered_at", text(row, 3)?)?;
     Ok(SkillEntry {
-        id: parse_id(&row.get::<_, String>(0)?)?,
-        owner: parse_owner(&row.get::<_, String>(1)?)?,
         enabled: row.get(2)?,
-        versions: std::collections::BTreeMap::new(),
-        registered_at: parse_time("skill.registered_at", &row.get::<_, String>(3)?)?,
-        updated_at: parse_time("skill.updated_at", &row.get::<_, String>(4)?)?,
+        updated_at: parse_time("skill.updated_at", text(row, 4)?)?,
+        ..SkillEntry::new(parse_id(text(row, 0)?)?, parse_owner(text(row, 1)?)?, at)
     })
 }
 
-/// The columns of [`VERSION`], the first of them at `at`.
-fn version_of(row: &Row<'_>, at: usize) -> Result<VersionEntry, DbError> {
-    let dependencies: String = row.get(at + 2)?;
-    Ok(VersionEntry {
-        version: parse_version(&row.get::<_, String>(at)?)?,
-        digest: parse_digest(&row.get::<_, String>(at + 1)?)?,
-        dependencies: serde_json::from_str(&dependencies)
-            .map_err(|_| DbError::bad_value("skill_version", "dependencies", &dependencies))?,
-        trust: parse_trust(&row.get::<_, String>(at + 3)?)?,
-        yanked: row.get(at + 4)?,
-        deprecated: row.get(at + 5)?,
-    })
+/// A version in the columns of [`VERSION`]; the skill is about what its latest one says.
+fn add_version(entry: &mut SkillEntry, row: &Row<'_>) -> Result<(), DbError> {
+    let dependencies = text(row, 2)?;
+    let version = VersionEntry {
+        version: parse_version(text(row, 0)?)?,
+        digest: parse_digest(text(row, 1)?)?,
+        dependencies: serde_json::from_str(dependencies)
+            .map_err(|_| DbError::bad_value("skill_version", "dependencies", dependencies))?,
+        trust: parse_trust(text(row, 3)?)?,
+        yanked: row.get(4)?,
+        deprecated: row.get(5)?,
+    };
+    if entry.latest().is_none_or(|latest| latest.rank() < version.rank()) {
+        let tags = text(row, 7)?;
+        entry.about = About {
+            name: text(row, 6)?.to_owned(),
+            tags: serde_json::from_str(tags)
+                .map_err(|_| DbError::bad_value("skill_version", "tags", tags))?,
+            description: text(row, 9)?.to_owned(),
+        };
+    }
+    entry.versions.insert(version.version.clone(), version);
+    Ok(())
+}
+
+fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a str, DbError> {
+    row.get_ref(column)?.as_str().map_err(|e| rusqlite::Error::from(e).into())
 }
 
 /// Versions of this id that were deleted, with what they held: none of them is ever reused for something else.
@@ -239,12 +267,12 @@ pub fn retired(conn: &Connection, id: &SkillId) -> Result<Vec<(Version, Digest)>
 /// The database fails.
 pub fn manifest(conn: &Connection, id: &SkillId, version: &Version) -> Result<Option<Skill>, DbError> {
     let text: Option<String> = conn
-        .prepare_cached("SELECT manifest FROM skill_version WHERE skill_id = ?1 AND version = ?2")?
+        .prepare_cached("SELECT manifest FROM skill_manifest WHERE skill_id = ?1 AND version = ?2")?
         .query_row([id.as_str(), &version.to_string()], |r| r.get(0))
         .optional()?;
     text.map(|text| {
         serde_json::from_str(&text)
-            .map_err(|e| DbFault::BadValue(format!("skill_version.manifest of {id}@{version}: {e}")).into())
+            .map_err(|e| DbFault::BadValue(format!("skill_manifest.manifest of {id}@{version}: {e}")).into())
     })
     .transpose()
 }
@@ -261,6 +289,33 @@ pub fn digests(conn: &Connection) -> Result<BTreeSet<Digest>, DbError> {
         digests.insert(parse_digest(&row.get::<_, String>(0)?)?);
     }
     Ok(digests)
+}
+
+/// Where a version came from, and when.
+///
+/// # Errors
+/// The database fails.
+pub fn origin(
+    conn: &Connection,
+    id: &SkillId,
+    version: &Version,
+) -> Result<Option<(String, Timestamp)>, DbError> {
+    let sql = "SELECT source, registered_at FROM skill_version WHERE skill_id = ?1 AND version = ?2";
+    let row: Option<(String, String)> = conn
+        .prepare_cached(sql)?
+        .query_row([id.as_str(), &version.to_string()], |r| Ok((r.get(0)?, r.get(1)?)))
+        .optional()?;
+    row.map(|(source, at)| Ok((source, parse_time("skill_version.registered_at", &at)?))).transpose()
+}
+
+/// Where the versions of a skill came from.
+///
+/// # Errors
+/// The database fails.
+pub fn sources(conn: &Connection, id: &SkillId) -> Result<BTreeSet<String>, DbError> {
+    let mut query = conn.prepare_cached("SELECT DISTINCT source FROM skill_version WHERE skill_id = ?1")?;
+    let rows = query.query_map([id.as_str()], |r| r.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Judges a version. Answers whether there is such a version.
