@@ -4,6 +4,7 @@
 
 pub mod agent_skills;
 mod agents;
+pub mod backup;
 mod clock;
 pub mod doctor;
 pub mod documents;
@@ -23,6 +24,7 @@ mod terminal;
 pub mod tools;
 pub mod types;
 mod uptake;
+pub mod variables;
 pub mod world;
 
 /// Result of use cases.

@@ -91,6 +91,15 @@ pub struct MainView {
     pub error: Option<String>,
 }
 
+/// A skill that an agent has and cannot use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnavailableSkill {
+    /// Its id.
+    pub skill: String,
+    /// What it misses: `env:NAME`, `binary:NAME`, `skill:ID`.
+    pub missing: Vec<String>,
+}
+
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentView {
@@ -109,6 +118,9 @@ pub struct AgentView {
     pub skills: Vec<AgentSkill>,
     /// Secrets that its skills declare and the store does not have.
     pub missing_secrets: Vec<String>,
+    /// Skills that it has and cannot use, and why: the prompt leaves them out.
+    #[serde(default)]
+    pub unavailable: Vec<UnavailableSkill>,
     /// What the operator should know.
     pub warnings: Vec<String>,
     /// The engine's id of its container.

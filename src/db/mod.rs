@@ -5,6 +5,7 @@
 //! written by hand is kept here: the file can be moved away.
 
 pub mod agents;
+pub mod backup;
 pub mod documents;
 pub mod error;
 pub mod events;
@@ -20,6 +21,7 @@ mod reader;
 pub mod runs;
 mod schema;
 pub mod skills;
+pub mod variables;
 mod writer;
 
 use std::{

@@ -3,6 +3,7 @@
 
 mod agent_tier;
 mod agents;
+mod backup;
 mod bare;
 mod clis;
 mod crash;
@@ -30,4 +31,5 @@ mod run_tools;
 mod skills;
 mod support;
 mod tools;
+mod vars;
 mod work;
