@@ -224,7 +224,10 @@ impl Hive {
                 key,
                 ..PublishOptions::default()
             };
-            hive.publish(&owner, staged, how).await
+            match &owner {
+                Owner::Agent(agent) => hive.publish_own(agent, staged, how).await,
+                _ => hive.publish(&owner, staged, how).await,
+            }
         }
     }
 
