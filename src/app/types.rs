@@ -38,9 +38,14 @@ pub enum AppError {
         /// Each fault: JSON pointer (or file and line) and what is wrong.
         errors: Vec<(String, String)>,
     },
-    /// The caller asks too often (429).
-    #[error("{0}")]
-    TooMany(String),
+    /// The caller did too much in a short time (429).
+    #[error("{detail}")]
+    TooMany {
+        /// One sentence, with when it may go on.
+        detail: String,
+        /// The same, from now on.
+        retry_after: std::time::Duration,
+    },
     /// Something outside does not answer: the engine, the disk (503).
     #[error("{0}")]
     Unavailable(String),

@@ -4,19 +4,18 @@
 //! to another. Only agents whose skills changed are prepared again.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{
     faces::ArtifactCache,
     hive::Hive,
     skills::{Waiting, cache::ViewCache},
-    types::AppError,
     world::{UpdateScope, World, resolve_one},
 };
 use crate::{
@@ -39,10 +38,6 @@ const FILE_DELAY: Duration = Duration::from_secs(1);
 /// A skill as it is now; none: it is gone.
 pub type Change = (SkillId, Option<SkillEntry>);
 
-/// Versions that an agent may publish, or try to, within [`MINUTE`].
-const OF_AGENT: u32 = 120;
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// What the hive holds for changes of its registry.
 #[derive(Default)]
 pub struct Desk {
@@ -56,8 +51,6 @@ pub struct Desk {
     pub(super) artifacts: ArtifactCache,
     /// One world is put in force at a time.
     swap: Mutex<()>,
-    /// Since when and how often each agent published.
-    counts: Mutex<BTreeMap<AgentId, (Instant, u32)>>,
     /// The registry file is going to be written.
     file_due: AtomicBool,
     /// The registry that what is searched was last compared with.
@@ -79,25 +72,6 @@ impl Desk {
     /// Versions that wait to be published.
     pub(super) fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts what an agent publishes.
-    ///
-    /// # Errors
-    /// It was too much within a minute.
-    pub(super) fn count(&self, agent: &AgentId) -> Result<(), AppError> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, count) = counts.entry(agent.clone()).or_insert_with(|| (Instant::now(), 0));
-        if since.elapsed() >= MINUTE {
-            (*since, *count) = (Instant::now(), 0);
-        }
-        *count += 1;
-        if *count > OF_AGENT {
-            return Err(AppError::TooMany(format!(
-                "agent {agent} published {OF_AGENT} versions within a minute: wait a minute, then go on"
-            )));
-        }
-        Ok(())
     }
 
     /// Whether what is searched was not compared with this registry yet; from now on it is.

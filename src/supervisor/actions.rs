@@ -141,6 +141,12 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         }
         agent.unprepared();
     }
+    note_preparation(agent, result);
+    // After the new preparation is known: a run that is leased from now on starts from that.
+    collect(hive, agent).await
+}
+
+fn note_preparation(agent: &Agent, result: Result<Arc<Preparation>, String>) {
     let mut state = agent.state();
     if result.is_ok() {
         (state.unprepared, state.prepare_at) = (0, None);
@@ -158,9 +164,6 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         state.retry_at = None;
     }
     state.preparation = Some(result);
-    drop(state);
-    // After the new preparation is known: a run that is leased from now on starts from that.
-    collect(hive, agent).await
 }
 
 /// Removes versions from the view that were replaced, when nothing that may have started from them goes on.

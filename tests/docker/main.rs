@@ -7,6 +7,7 @@ mod bare;
 mod clis;
 mod crash;
 mod custom;
+mod custom_faults;
 mod door;
 mod engine;
 mod engine_faults;

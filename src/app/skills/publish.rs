@@ -119,9 +119,6 @@ impl Hive {
         staged: Staged,
         how: PublishOptions,
     ) -> Result<Published> {
-        if let Owner::Agent(agent) = publisher {
-            self.registry.count(agent)?;
-        }
         let (staged, judged) = self.judge(publisher, staged, how).await?;
         let (answer, answered) = oneshot::channel();
         self.registry.waiting().push(Waiting::new(judged, staged, answer));

@@ -12,7 +12,7 @@ use std::{
 use super::*;
 use crate::{
     api::tests::setup,
-    app::{Hive, types::AppError},
+    app::Hive,
     config::model::SkillLimits,
     db::{self, Db},
     registry::{index::Owner, staging::Staged, store::Store},
@@ -108,23 +108,6 @@ async fn judge(dir: &Path, told: &BTreeMap<(String, String), String>) {
     for digest in &keep {
         store.verify(digest).unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_floods_the_registry_is_held_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let hive = setup::hive(dir.path()).await;
-    let writer = Owner::Agent("writer".parse().unwrap());
-    let mut refused = None;
-    for n in 0..500 {
-        if let Err(e) = publish(&hive, &writer, "flood", n).await {
-            refused = Some(e);
-            break;
-        }
-    }
-    assert!(matches!(refused, Some(AppError::TooMany(_))), "{refused:?}");
-    publish(&hive, &Owner::Operator, "calm", 1).await.unwrap();
-    publish(&hive, &Owner::Agent("reader".parse().unwrap()), "calm-too", 1).await.unwrap();
 }
 
 /// Prints figures; by hand.
