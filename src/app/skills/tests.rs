@@ -12,7 +12,7 @@ use std::{
 use super::*;
 use crate::{
     api::tests::setup,
-    app::{Hive, types::AppError},
+    app::Hive,
     config::model::SkillLimits,
     db::{self, Db},
     registry::{index::Owner, staging::Staged, store::Store},
