@@ -44,6 +44,19 @@ const AGENT_READS: &[&str] = &[
     "/v1/runs/{id}",
     "/v1/runs/{id}/output",
     "/v1/runs/{id}/tools",
+    "/api/v1/search",
+    "/api/v1/skills",
+    "/api/v1/skills/{slug}",
+    "/api/v1/skills/{slug}/versions",
+    "/api/v1/skills/{slug}/versions/{version}",
+    "/api/v1/skills/{slug}/file",
+    "/api/v1/resolve",
+    "/api/v1/download",
+    "/api/v1/whoami",
+    "/.well-known/clawhub.json",
+    "/.well-known/agent-skills/index.json",
+    "/.well-known/agent-skills/{id}/{version}/SKILL.md",
+    "/.well-known/agent-skills/{id}/{version}/skill.zip",
 ];
 
 /// What an agent may do beside reading. Whose the thing is, the use case decides.

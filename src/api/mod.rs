@@ -10,6 +10,7 @@ mod docs;
 mod documents;
 mod events;
 mod extract;
+mod faces;
 mod guard;
 mod halts;
 mod hive;
@@ -128,6 +129,19 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(hive::healthz))
         .routes(routes!(hive::readyz))
         .routes(routes!(hive::metrics))
+        .routes(routes!(faces::claw::search))
+        .routes(routes!(faces::claw::list))
+        .routes(routes!(faces::claw::show))
+        .routes(routes!(faces::claw::versions))
+        .routes(routes!(faces::claw::show_version))
+        .routes(routes!(faces::claw::file))
+        .routes(routes!(faces::claw::resolve))
+        .routes(routes!(faces::claw::download))
+        .routes(routes!(faces::claw::whoami))
+        .routes(routes!(faces::claw::place))
+        .routes(routes!(faces::discovery::index))
+        .routes(routes!(faces::discovery::text))
+        .routes(routes!(faces::discovery::archive))
         .routes(routes!(docs::openapi))
         .routes(routes!(docs::docs))
 }
@@ -144,7 +158,10 @@ fn inside(hive: Arc<Hive>) -> Router {
 }
 
 fn outside(router: Router) -> Router {
-    router.layer(CatchPanicLayer::custom(observe::panicked)).layer(from_fn(observe::observe))
+    router
+        .layer(CatchPanicLayer::custom(observe::panicked))
+        .layer(from_fn(faces::in_plain_words))
+        .layer(from_fn(observe::observe))
 }
 
 async fn no_route(uri: Uri) -> Problem {

@@ -95,11 +95,17 @@ impl From<AppError> for Problem {
     }
 }
 
+/// What a refused or failed answer says, beside its body: for clients that do not read problems.
+#[derive(Debug, Clone)]
+pub struct Detail(pub String);
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let retry_after = self.retry_after;
+        let detail = Detail(self.detail.clone());
         let mut response = (status, Json(self)).into_response();
+        response.extensions_mut().insert(detail);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = retry_after {

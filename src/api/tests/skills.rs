@@ -10,14 +10,14 @@ use super::{
 };
 
 /// `writer` and `reader` with skills of their choice.
-fn config(agent_skills: &str, reader: &str) -> String {
+pub(super) fn config(agent_skills: &str, reader: &str) -> String {
     format!(
         "[hive]\nname = \"demo\"\n[registry]\nagent_skills = \"{agent_skills}\"\n[agents.writer]\n[agents.reader]\nskills = \
          [{reader}]\n"
     )
 }
 
-fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
@@ -31,7 +31,7 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A skill with a manifest, which states its version.
-fn skill(id: &str, version: &str, text: &str, needs: &[&str]) -> Vec<u8> {
+pub(super) fn skill(id: &str, version: &str, text: &str, needs: &[&str]) -> Vec<u8> {
     let manifest = json!({
         "id": id, "name": id, "version": version, "description": format!("{id} for tests"),
         "context": ["context/about.md"], "dependencies": needs,
@@ -40,19 +40,19 @@ fn skill(id: &str, version: &str, text: &str, needs: &[&str]) -> Vec<u8> {
 }
 
 /// A SKILL.md without a version.
-fn notes(text: &str) -> Vec<u8> {
+pub(super) fn notes(text: &str) -> Vec<u8> {
     archive(&[("SKILL.md", &format!("---\nname: notes\ndescription: Takes notes.\n---\n\n{text}\n"))])
 }
 
-async fn put(open: &Open, body: &[u8]) -> Answer {
+pub(super) async fn put(open: &Open, body: &[u8]) -> Answer {
     open.upload("/v1/skills", &[], body, false).await
 }
 
-async fn put_as_agent(open: &Open, body: &[u8]) -> Answer {
+pub(super) async fn put_as_agent(open: &Open, body: &[u8]) -> Answer {
     open.upload("/v1/skills", &[], body, true).await
 }
 
-async fn get(open: &Open, path: &str) -> Value {
+pub(super) async fn get(open: &Open, path: &str) -> Value {
     open.call("GET", path, "").await.json()
 }
 

@@ -12,7 +12,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 use tempfile::SpooledTempFile;
 
-use super::fingerprint::{counts, fingerprint};
+use super::fingerprint::{counts, fingerprint, is_text};
 use crate::{
     app::{
         Result,
@@ -44,8 +44,8 @@ pub(super) struct Artifact {
     pub(super) alone: bool,
     /// SHA-256 of what is handed out.
     pub(super) digest: Digest,
-    /// What ClawHub's clients compute of an installed folder.
-    pub(super) fingerprint: [u8; 32],
+    /// What ClawHub's clients compute of an installed folder: newer ones of all files, older ones of text.
+    pub(super) fingerprints: [[u8; 32]; 2],
 }
 
 /// What was computed, by the digest of the content.
@@ -105,15 +105,18 @@ impl Files {
     fn artifact(&self) -> io::Result<Artifact> {
         let list = self.list();
         let head = |path: &str| self.read(path).ok().flatten();
-        let counted = list.iter().filter(|(path, _)| {
-            counts(path, |most| head(path).map(|bytes| bytes[..bytes.len().min(most)].to_vec()))
-        });
-        let fingerprint = fingerprint(counted.map(|(path, info)| (*path, info.digest)).collect());
+        let all: Vec<(&str, [u8; 32])> =
+            list.iter().filter(|(path, _)| counts(path)).map(|(path, info)| (*path, info.digest)).collect();
+        let is_text = |path: &str| {
+            is_text(path, |most| head(path).map(|bytes| bytes[..bytes.len().min(most)].to_vec()))
+        };
+        let text = all.iter().filter(|(path, _)| is_text(path)).copied().collect();
+        let fingerprints = [fingerprint(all), fingerprint(text)];
         let (alone, digest) = match list.as_slice() {
             [(SKILL_MD, info)] => (true, info.digest),
             _ => (false, self.zip_digest()?),
         };
-        Ok(Artifact { alone, digest: Digest(digest), fingerprint })
+        Ok(Artifact { alone, digest: Digest(digest), fingerprints })
     }
 
     fn zip_digest(&self) -> io::Result<[u8; 32]> {

@@ -9,7 +9,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Candidate, Shown, Which, latest, open};
+use super::{Candidate, Shown, Slug, Which, latest, open};
 use crate::{
     app::{
         Result,
@@ -110,6 +110,8 @@ pub struct ClawHit {
     pub updated_at: i64,
     /// `built-in`, `operator` or an agent.
     pub owner_handle: String,
+    /// The same.
+    pub owner: ClawOwner,
 }
 
 /// A file of a version.
@@ -220,11 +222,12 @@ fn named(handle: String) -> ClawOwner {
 }
 
 impl Hive {
-    /// Every skill that others may use, in order.
+    /// Every skill that others may use and whose slug begins with `prefix`, in order.
     #[must_use]
-    pub fn claw_skills(&self, sort: ClawSort) -> Vec<Candidate> {
+    pub fn claw_skills(&self, sort: ClawSort, prefix: &str) -> Vec<Candidate> {
         let world = self.world();
-        let mut all: Vec<Candidate> = world.index.skills.values().filter_map(Candidate::of).collect();
+        let named = world.index.skills.values().filter(|entry| entry.id.as_str().starts_with(prefix));
+        let mut all: Vec<Candidate> = named.filter_map(Candidate::of).collect();
         match sort {
             ClawSort::Name => {}
             ClawSort::CreatedAt => all.sort_by_key(|c| std::cmp::Reverse(c.entry.registered_at)),
@@ -242,15 +245,21 @@ impl Hive {
         Ok(shown.iter().map(|s| ClawListed { skill: s.skill(), latest_version: s.version() }).collect())
     }
 
-    /// At most `limit` skills with these words, the best first.
+    /// At most `limit` skills with these words, the best first; with `exact` the one of that slug.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn claw_search(&self, q: &str, limit: usize) -> Result<Vec<ClawHit>> {
-        let filter = SkillFilter { q: Some(q.to_owned()), ..SkillFilter::default() };
-        let found = self.skills(filter).await?;
-        let found = found.iter().filter_map(|f| Candidate::of(f.entry())).take(limit);
-        let shown = self.shown(found.map(|c| (c.entry, c.version)).collect()).await?;
+    pub async fn claw_search(&self, q: &str, exact: bool, limit: usize) -> Result<Vec<ClawHit>> {
+        let found: Vec<Candidate> = if exact {
+            let world = self.world();
+            let entry = q.trim().parse::<SkillId>().ok().and_then(|id| world.index.skills.get(&id));
+            entry.and_then(Candidate::of).into_iter().collect()
+        } else {
+            let filter = SkillFilter { q: Some(q.to_owned()), ..SkillFilter::default() };
+            let found = self.skills(filter).await?;
+            found.iter().filter_map(|f| Candidate::of(f.entry())).take(limit).collect()
+        };
+        let shown = self.shown(found.into_iter().map(|c| (c.entry, c.version)).collect()).await?;
         let hits = shown.iter().enumerate().map(|(place, s)| ClawHit {
             score: 1.0 / (place as f64 + 1.0),
             slug: s.entry.id.to_string(),
@@ -259,6 +268,7 @@ impl Hive {
             version: s.version.version.to_string(),
             updated_at: s.entry.updated_at.as_millisecond(),
             owner_handle: s.entry.owner.clone().into(),
+            owner: named(s.entry.owner.clone().into()),
         });
         Ok(hits.collect())
     }
@@ -267,13 +277,13 @@ impl Hive {
     ///
     /// # Errors
     /// There is none that others may use; the database fails.
-    pub async fn claw_skill(&self, id: &SkillId) -> Result<ClawDetail> {
-        let entry = self.open_skill(id)?;
+    pub async fn claw_skill(&self, slug: &Slug) -> Result<ClawDetail> {
+        let entry = self.open_skill(slug)?;
         let newest = latest(&entry);
         // With all versions yanked, the skill is still told of.
         let version = newest.or_else(|| open(&entry).max_by_key(|v| v.rank())).cloned();
         let asked = version.map(|version| (entry.clone(), version)).into_iter().collect();
-        let shown = self.shown(asked).await?.pop().ok_or_else(|| gone(id))?;
+        let shown = self.shown(asked).await?.pop().ok_or_else(|| gone(&slug.id))?;
         Ok(ClawDetail {
             skill: shown.skill(),
             latest_version: newest.map(|_| shown.version()),
@@ -286,8 +296,8 @@ impl Hive {
     ///
     /// # Errors
     /// There is no such skill that others may use; the database fails.
-    pub async fn claw_versions(&self, id: &SkillId) -> Result<Vec<ClawVersion>> {
-        let entry = self.open_skill(id)?;
+    pub async fn claw_versions(&self, slug: &Slug) -> Result<Vec<ClawVersion>> {
+        let entry = self.open_skill(slug)?;
         let asked: Vec<_> = open(&entry).filter(|v| !v.yanked).map(|v| (entry.clone(), v.clone())).collect();
         Ok(self.shown(asked).await?.iter().rev().map(Shown::version).collect())
     }
@@ -296,16 +306,15 @@ impl Hive {
     ///
     /// # Errors
     /// Others may not use it; it is yanked; its content is missing or altered; the database fails.
-    pub async fn claw_version(&self, id: &SkillId, version: &Version) -> Result<(ClawVersionDetail, String)> {
-        let which = Which { version: Some(version.clone()), tag: None };
-        let (entry, version) = self.open_version(id, &which)?;
-        let files = self.files(id, &version).await?;
+    pub async fn claw_version(&self, slug: &Slug, which: &Which) -> Result<(ClawVersionDetail, String)> {
+        let (entry, version) = self.open_version(slug, which)?;
+        let files = self.files(&slug.id, &version).await?;
         let files = files.list().into_iter().map(|(path, info)| ClawFile {
             path: path.to_owned(),
             size: info.size,
             sha256: hex::encode(info.digest),
         });
-        let shown = self.shown(vec![(entry, version)]).await?.pop().ok_or_else(|| gone(id))?;
+        let shown = self.shown(vec![(entry, version)]).await?.pop().ok_or_else(|| gone(&slug.id))?;
         Ok((ClawVersionDetail { version: shown.version(), files: files.collect() }, shown.about.name))
     }
 
@@ -313,20 +322,22 @@ impl Hive {
     ///
     /// # Errors
     /// There is none; others may not use the version; it is yanked; its content is missing.
-    pub async fn claw_file(&self, id: &SkillId, which: &Which, path: &str) -> Result<Vec<u8>> {
-        let (_, version) = self.open_version(id, which)?;
-        let (files, name) = (self.files(id, &version).await?, path.to_owned());
+    pub async fn claw_file(&self, slug: &Slug, which: &Which, path: &str) -> Result<Vec<u8>> {
+        let (_, version) = self.open_version(slug, which)?;
+        let (files, name) = (self.files(&slug.id, &version).await?, path.to_owned());
         let read = blocking(move || files.read(&name)).await??;
-        read.ok_or_else(|| AppError::NotFound(format!("{id}@{} has no file {path:?}", version.version)))
+        read.ok_or_else(|| {
+            AppError::NotFound(format!("{}@{} has no file {path:?}", slug.id, version.version))
+        })
     }
 
     /// A version as a zip, and its name.
     ///
     /// # Errors
     /// Others may not use it; it is yanked; its content is missing or altered.
-    pub async fn claw_download(&self, id: &SkillId, which: &Which) -> Result<(Version, Archive)> {
-        let (_, version) = self.open_version(id, which)?;
-        let zip = self.zip(id, &version).await?;
+    pub async fn claw_download(&self, slug: &Slug, which: &Which) -> Result<(Version, Archive)> {
+        let (_, version) = self.open_version(slug, which)?;
+        let zip = self.zip(&slug.id, &version).await?;
         Ok((version.version, zip))
     }
 
@@ -334,18 +345,18 @@ impl Hive {
     ///
     /// # Errors
     /// There is no such skill that others may use; content is missing or altered.
-    pub async fn claw_resolve(&self, id: &SkillId, fingerprint: &[u8; 32]) -> Result<ClawResolved> {
-        let entry = self.open_skill(id)?;
+    pub async fn claw_resolve(&self, slug: &Slug, fingerprint: &[u8; 32]) -> Result<ClawResolved> {
+        let entry = self.open_skill(slug)?;
         let name = |v: &VersionEntry| ClawNamed { version: v.version.to_string() };
         let versions: Vec<&VersionEntry> = open(&entry).collect();
         let mut matched = None;
         for version in versions.into_iter().rev() {
-            if self.artifact(id, version).await?.fingerprint == *fingerprint {
+            if self.artifact(&slug.id, version).await?.fingerprints.contains(fingerprint) {
                 matched = Some(name(version));
                 break;
             }
         }
-        Ok(ClawResolved { slug: id.to_string(), matched, latest_version: latest(&entry).map(name) })
+        Ok(ClawResolved { slug: slug.id.to_string(), matched, latest_version: latest(&entry).map(name) })
     }
 }
 

@@ -5,17 +5,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Candidate, Shown, Which};
+use super::{Candidate, Shown, Slug, Which};
 use crate::{
     app::{Result, hive::Hive, skills::Archive},
-    ids::{SkillId, is_hidden},
+    ids::is_hidden,
     skill::source::SKILL_MD,
 };
 
 /// What tells clients how to read the index.
 const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
-/// Longest name and description of the format; the latter in UTF-16, as some clients count.
-const MAX: (usize, usize) = (64, 1_024);
+/// Longest description of the format, in UTF-16, as some clients count.
+const MAX_DESCRIPTION: usize = 1_024;
 
 /// The index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -45,7 +45,7 @@ pub struct DiscoverySkill {
 
 /// Whether a name is one of the format: it is stricter about hyphens than ids are.
 fn is_name(id: &str) -> bool {
-    id.len() <= MAX.0 && !id.starts_with('-') && !id.ends_with('-') && !id.contains("--")
+    !id.ends_with('-') && !id.contains("--")
 }
 
 /// One line that is not too long; the name when there is nothing to say.
@@ -59,7 +59,7 @@ fn description(shown: &Shown) -> String {
     let mut length = 0;
     let fits = |c: &char| {
         length += c.len_utf16();
-        length <= MAX.1
+        length <= MAX_DESCRIPTION
     };
     line.chars().take_while(fits).collect()
 }
@@ -99,15 +99,15 @@ impl Hive {
     ///
     /// # Errors
     /// Others may not use it; it is yanked; its content is missing or altered.
-    pub async fn discovery_text(&self, id: &SkillId, which: &Which) -> Result<Vec<u8>> {
-        self.claw_file(id, which, SKILL_MD).await
+    pub async fn discovery_text(&self, slug: &Slug, which: &Which) -> Result<Vec<u8>> {
+        self.claw_file(slug, which, SKILL_MD).await
     }
 
     /// A version as a zip.
     ///
     /// # Errors
     /// As for [`Self::discovery_text`].
-    pub async fn discovery_archive(&self, id: &SkillId, which: &Which) -> Result<Archive> {
-        Ok(self.claw_download(id, which).await?.1)
+    pub async fn discovery_archive(&self, slug: &Slug, which: &Which) -> Result<Archive> {
+        Ok(self.claw_download(slug, which).await?.1)
     }
 }

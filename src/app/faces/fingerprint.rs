@@ -1,7 +1,8 @@
 //! The fingerprint by which ClawHub's clients ask which version stands in a folder of theirs.
 //!
-//! Pure. SHA-256 of `path:sha256` lines of the text files, in the order in which JavaScript's `localeCompare` puts
-//! paths. Must be what those clients compute; where it is not, they take a folder for one changed by hand.
+//! Pure. SHA-256 of `path:sha256` lines of the files, in the order in which JavaScript's `localeCompare` puts paths;
+//! since version 0.21 of all files that are not hidden, before of text alone. Must be what those clients compute;
+//! where it is not, they take a folder for one changed by hand.
 
 use std::cmp::Ordering;
 
@@ -15,15 +16,17 @@ const SAMPLE: usize = 4_096;
 /// ASCII in the order of the Unicode collation, letters apart.
 const ORDER: &str = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789";
 
-/// Whether a file counts; `head` gives its first bytes when its name does not tell.
-pub(super) fn counts(path: &str, head: impl FnOnce(usize) -> Option<Vec<u8>>) -> bool {
-    if path.split('/').any(|part| part.starts_with('.') || part == "node_modules") {
-        return false;
-    }
+/// Whether a file counts at all: what is hidden does not, nor what npm installs.
+pub(super) fn counts(path: &str) -> bool {
+    !path.split('/').any(|part| part.starts_with('.') || part == "node_modules")
+}
+
+/// Whether a file is taken for text; `head` gives its first bytes when its name does not tell.
+pub(super) fn is_text(path: &str, head: impl FnOnce(usize) -> Option<Vec<u8>>) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.rsplit_once('.') {
-        Some((_, end)) if !end.is_empty() => TEXT.contains(&format!(" {} ", end.to_lowercase())),
-        _ => head(SAMPLE).is_some_and(|head| !head.contains(&0) && std::str::from_utf8(&head).is_ok()),
+        Some((_, end)) => TEXT.contains(&format!(" {} ", end.to_lowercase())),
+        None => head(SAMPLE).is_some_and(|head| !head.contains(&0) && std::str::from_utf8(&head).is_ok()),
     }
 }
 
@@ -89,7 +92,7 @@ mod tests {
             ("a/.git/x.md", b"", false),
             ("node_modules/a.js", b"", false),
         ] {
-            assert_eq!(counts(path, head(bytes)), counted, "{path}");
+            assert_eq!(counts(path) && is_text(path, head(bytes)), counted, "{path}");
         }
     }
 

@@ -61,6 +61,15 @@ fn latest(entry: &SkillEntry) -> Option<&VersionEntry> {
     open(entry).filter(|v| !v.yanked).max_by_key(|v| v.rank())
 }
 
+/// Which skill is asked for.
+#[derive(Debug, Clone)]
+pub struct Slug {
+    /// Its id.
+    pub id: SkillId,
+    /// It must belong to this one: `built-in`, `operator` or an agent.
+    pub owner: Option<String>,
+}
+
 /// Which version is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Which {
@@ -72,9 +81,13 @@ pub struct Which {
 
 impl Hive {
     /// A skill that others may use.
-    fn open_skill(&self, id: &SkillId) -> Result<Arc<SkillEntry>> {
-        let world = self.world();
+    fn open_skill(&self, slug: &Slug) -> Result<Arc<SkillEntry>> {
+        let (world, id) = (self.world(), &slug.id);
         let entry = find(&world, id)?;
+        if let Some(owner) = slug.owner.as_ref().filter(|owner| **owner != String::from(entry.owner.clone()))
+        {
+            return Err(AppError::NotFound(format!("there is no skill {id} of {owner} in the registry")));
+        }
         if open(entry).next().is_none() {
             return Err(AppError::NotFound(format!("the skill {id} has no version that others may use")));
         }
@@ -82,8 +95,8 @@ impl Hive {
     }
 
     /// A version that may be taken: 404 for what others may not use, 410 for what is yanked.
-    fn open_version(&self, id: &SkillId, which: &Which) -> Result<(Arc<SkillEntry>, VersionEntry)> {
-        let entry = self.open_skill(id)?;
+    fn open_version(&self, slug: &Slug, which: &Which) -> Result<(Arc<SkillEntry>, VersionEntry)> {
+        let (entry, id) = (self.open_skill(slug)?, &slug.id);
         let found = match which {
             Which { version: Some(version), .. } => {
                 open(&entry).find(|v| v.version == *version).ok_or_else(|| {
