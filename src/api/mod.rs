@@ -7,8 +7,10 @@ mod access;
 mod agents;
 mod attach;
 mod docs;
+mod documents;
 mod events;
 mod extract;
+mod faces;
 mod guard;
 mod halts;
 mod hive;
@@ -97,6 +99,12 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(skills::judge::rollback))
         .routes(routes!(skills::resolve))
         .routes(routes!(skills::update))
+        .routes(routes!(documents::list, documents::create))
+        .routes(routes!(documents::show, documents::update, documents::remove))
+        .routes(routes!(documents::enable))
+        .routes(routes!(documents::disable))
+        .routes(routes!(documents::tools))
+        .routes(routes!(documents::call))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::set, secrets::remove))
         .routes(routes!(jobs::list, jobs::create))
@@ -121,6 +129,19 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(hive::healthz))
         .routes(routes!(hive::readyz))
         .routes(routes!(hive::metrics))
+        .routes(routes!(faces::claw::search))
+        .routes(routes!(faces::claw::list))
+        .routes(routes!(faces::claw::show))
+        .routes(routes!(faces::claw::versions))
+        .routes(routes!(faces::claw::show_version))
+        .routes(routes!(faces::claw::file))
+        .routes(routes!(faces::claw::resolve))
+        .routes(routes!(faces::claw::download))
+        .routes(routes!(faces::claw::whoami))
+        .routes(routes!(faces::claw::place))
+        .routes(routes!(faces::discovery::index))
+        .routes(routes!(faces::discovery::text))
+        .routes(routes!(faces::discovery::archive))
         .routes(routes!(docs::openapi))
         .routes(routes!(docs::docs))
 }
@@ -137,7 +158,10 @@ fn inside(hive: Arc<Hive>) -> Router {
 }
 
 fn outside(router: Router) -> Router {
-    router.layer(CatchPanicLayer::custom(observe::panicked)).layer(from_fn(observe::observe))
+    router
+        .layer(CatchPanicLayer::custom(observe::panicked))
+        .layer(from_fn(faces::in_plain_words))
+        .layer(from_fn(observe::observe))
 }
 
 async fn no_route(uri: Uri) -> Problem {

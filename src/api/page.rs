@@ -41,6 +41,11 @@ pub enum Order {
 }
 
 impl PageParams {
+    /// As another API's parameters say it.
+    pub fn new(limit: usize, cursor: Option<String>) -> Self {
+        Self { limit: Some(limit), cursor }
+    }
+
     /// Cuts the asked page out of a whole list.
     ///
     /// # Errors

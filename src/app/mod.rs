@@ -4,10 +4,13 @@
 
 pub mod agent_skills;
 mod agents;
+pub mod backup;
 mod clock;
 pub mod doctor;
+pub mod documents;
 pub mod events;
 mod exec;
+pub mod faces;
 pub mod figures;
 pub mod hive;
 pub mod job_types;
@@ -21,6 +24,7 @@ mod terminal;
 pub mod tools;
 pub mod types;
 mod uptake;
+pub mod variables;
 pub mod world;
 
 /// Result of use cases.

@@ -13,7 +13,9 @@ use std::{
 };
 
 use super::{
+    faces::ArtifactCache,
     hive::Hive,
+    jobs::is_of_skill,
     skills::{Waiting, cache::ViewCache},
     world::{UpdateScope, World, resolve_one},
 };
@@ -46,6 +48,8 @@ pub struct Desk {
     queue: Mutex<Vec<Waiting>>,
     /// Views that were asked for.
     pub(super) views: ViewCache,
+    /// What the faces of other registries tell of versions.
+    pub(super) artifacts: ArtifactCache,
     /// One world is put in force at a time.
     swap: Mutex<()>,
     /// The registry file is going to be written.
@@ -159,8 +163,10 @@ impl Hive {
         if entries.is_empty() {
             return;
         }
+        let changed = entries.iter().map(|(id, _)| id.clone()).collect();
         let agents = self.swap_index(entries);
         self.write_registry_file_soon();
+        self.resettle_skill_jobs(changed).await;
         if !agents.is_empty() {
             self.wake.notify_one();
             self.resettle_jobs().await;
@@ -268,9 +274,10 @@ impl Hive {
     }
 
     /// Notes which jobs of `skep.toml` do not run.
-    pub(super) fn note_job_faults(&self, faults: Vec<Fault>) {
+    pub(super) fn note_job_faults(&self, mut faults: Vec<Fault>) {
         let _swap = self.registry.swap.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.world();
+        faults.extend(current.job_faults.iter().filter(|fault| is_of_skill(fault)).cloned());
         if current.job_faults != faults {
             let mut world = (*current).clone();
             world.job_faults = faults;

@@ -62,6 +62,8 @@ pub struct Registry {
     pub agent_skills: AgentSkills,
     /// Look at what agents write this often, where the file system tells of no changes; none: when it tells.
     pub poll: Option<Duration>,
+    /// What variables of skills may take from the supervisor's own environment (systems.md C3).
+    pub environment: Vec<SecretName>,
     /// Limits on a skill's size (contract.md 2).
     pub limits: SkillLimits,
 }

@@ -189,6 +189,7 @@ fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
         })
     });
     let policies = [("manual", AgentSkills::Manual), ("auto", AgentSkills::Auto)];
+    let environment = read(r, table, "environment", |r, f| r.array(f, |r, f| r.parsed(f)));
     let limits = read(r, table, "limits", |r, f| r.table(f, keys::LIMITS));
     let limits = limits.as_ref();
     let ours = SkillLimits::default();
@@ -198,6 +199,7 @@ fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
         agent_skills: read(r, table, "agent_skills", |r, f| r.choice(f, &policies))
             .unwrap_or(AgentSkills::Manual),
         poll: read(r, table, "poll", |r, f| jobs::duration(r, f, &POLL)),
+        environment: environment.unwrap_or_default(),
         limits: SkillLimits {
             files: read(r, limits, "files", files).unwrap_or(ours.files),
             total: read(r, limits, "total", bytes).unwrap_or(ours.total),

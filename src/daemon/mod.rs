@@ -266,7 +266,12 @@ async fn answer_doors(hive: Arc<Hive>, mut incoming: mpsc::Receiver<Caller>, ser
 fn targets(hive: &Hive) -> Targets {
     let config = hive.world().config.clone();
     let mut targets = Targets::default();
-    targets.files.extend([hive.paths.config(), hive.paths.lock(), hive.paths.resolve(&config.secrets_file)]);
+    targets.files.extend([
+        hive.paths.config(),
+        hive.paths.lock(),
+        hive.paths.variables(),
+        hive.paths.resolve(&config.secrets_file),
+    ]);
     targets.files.extend(config.agents.values().filter_map(|a| Some(hive.paths.resolve(a.soul.as_ref()?))));
     for source in &config.registry.sources {
         // As a file too: a source that comes later is noticed through the folder above it.

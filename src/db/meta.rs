@@ -17,6 +17,17 @@ pub fn get(conn: &Connection, key: &str) -> Result<Option<String>, DbError> {
         .optional()?)
 }
 
+/// Keys that begin so, and their values.
+///
+/// # Errors
+/// The database fails.
+pub fn under(conn: &Connection, prefix: &str) -> Result<Vec<(String, String)>, DbError> {
+    let mut query = conn
+        .prepare_cached("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key")?;
+    let rows = query.query_map([prefix], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// Sets the value under `key`.
 ///
 /// # Errors

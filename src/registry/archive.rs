@@ -8,6 +8,7 @@ mod listing;
 mod pack;
 mod tarball;
 mod zipped;
+mod zipping;
 
 use std::{
     fmt,
@@ -15,7 +16,7 @@ use std::{
 };
 
 use self::listing::{Entry, Judged, What};
-pub use self::pack::pack;
+pub use self::{pack::pack, zipping::pack_zip};
 use super::{
     intake::{Stopped, pour},
     rejection::CopyError,

@@ -4,7 +4,7 @@
 //! trusts nothing twice, and stay in `store`; `file` is a view for people and other programs.
 
 pub mod archive;
-mod beneath;
+pub(crate) mod beneath;
 pub mod builtin;
 pub mod file;
 pub mod git;

@@ -9,7 +9,7 @@ use tokio::{sync::SemaphorePermit, time::timeout};
 
 use super::{
     agent::{Agent, init_limits},
-    doors, layout,
+    binaries, doors, layout,
     plan::Step,
     prepare::{self, Preparation},
     state::Status,
@@ -141,6 +141,12 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         }
         agent.unprepared();
     }
+    note_preparation(agent, result);
+    // After the new preparation is known: a run that is leased from now on starts from that.
+    collect(hive, agent).await
+}
+
+fn note_preparation(agent: &Agent, result: Result<Arc<Preparation>, String>) {
     let mut state = agent.state();
     if result.is_ok() {
         (state.unprepared, state.prepare_at) = (0, None);
@@ -158,9 +164,6 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         state.retry_at = None;
     }
     state.preparation = Some(result);
-    drop(state);
-    // After the new preparation is known: a run that is leased from now on starts from that.
-    collect(hive, agent).await
 }
 
 /// Removes versions from the view that were replaced, when nothing that may have started from them goes on.
@@ -313,7 +316,7 @@ pub async fn remove_network(hive: &Hive) {
 
 /// The init is connected: compares what it sees with what is wanted, and gives it its `main`.
 async fn finish(
-    hive: &Hive,
+    hive: &Arc<Hive>,
     agent: &Arc<Agent>,
     preparation: &Preparation,
     container: &str,
@@ -326,7 +329,11 @@ async fn finish(
     if !missing.is_empty() {
         return remove_drifted(hive, agent, container, &missing.join("; ")).await;
     }
-    set_main(agent, preparation)?;
+    if !binaries::are_known(agent, &preparation.usable.binaries) {
+        // Now they can be asked for, and the prompt is right before anything reads it.
+        prepare(hive, agent).await?;
+    }
+    set_main(agent, agent.preparation().as_deref().unwrap_or(preparation))?;
     {
         let mut state = agent.state();
         state.verified = Some((container.to_owned(), preparation.hash.clone()));

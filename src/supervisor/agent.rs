@@ -68,6 +68,8 @@ pub struct AgentState {
     pub inspected: Option<Inspected>,
     /// The container that was compared with its specification, and what was compared.
     pub verified: Option<(String, String)>,
+    /// The container that was asked which programs it has, and its answers.
+    pub binaries: Option<(String, BTreeMap<String, bool>)>,
     /// When the init was last seen to be away.
     pub away_since: Option<Instant>,
     /// When to prepare again what could not be prepared.
@@ -200,6 +202,7 @@ impl Agent {
         state.limits = None;
         state.inspected = None;
         state.verified = None;
+        state.binaries = None;
         state.away_since = None;
         state.started_at = None;
     }

@@ -11,7 +11,11 @@ use std::{
 use semver::Version;
 use tokio::sync::mpsc;
 
-use super::{agent::Agent, layout};
+use super::{
+    agent::Agent,
+    layout,
+    usable::{self, Usable},
+};
 use crate::{
     app::{hive::Hive, world::World},
     config::model::{Agent as AgentConfig, Network, Restart, Workspace},
@@ -27,7 +31,10 @@ use crate::{
         spec::{self, SpecInput},
     },
     secrets::grants::{Ask, GrantInput, Grants, WithheldReason, grants},
-    skill::model::{McpTransport, Shape, Skill},
+    skill::{
+        model::{McpTransport, Shape, Skill},
+        vars::substitute,
+    },
     wire::{self, RestartPolicy},
 };
 
@@ -67,8 +74,12 @@ pub struct Preparation {
     pub grants: Grants,
     /// Environment of its processes that is secret: names and values.
     pub secret_env: wire::Environment,
+    /// Which of them can be used, and their variables.
+    pub usable: Usable,
     /// The prompt as the agent reads it.
     pub prompt: String,
+    /// The prompt as everybody else reads it: without secret values.
+    pub shown_prompt: String,
     /// Its soul, to be laid at `/soul.md`.
     pub soul: Option<String>,
     /// Its `main`.
@@ -122,11 +133,32 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
         .collect();
     let secret_env = wire::Environment(secret_env);
     let main = main(&config, &secret_env);
-    let prompt = build_prompt(hive, &skills, soul.as_deref());
+    let usable = usable::judge(agent, &skills, |name| spec.env.contains_key(name), &granted, world).await;
+    let [prompt, shown_prompt] =
+        [false, true].map(|mask| build_prompt(hive, &skills, soul.as_deref(), &usable, mask));
     let mut warnings = warnings(&resolution, &granted);
+    warnings.extend(
+        usable.unavailable.iter().map(|(skill, missing)| {
+            format!("skill {skill} cannot be used: it misses {}", missing.join(", "))
+        }),
+    );
     warnings.extend(unwritable(hive, &config, agent.user));
     let hash = spec::spec_hash(&spec);
-    Ok(Preparation { config, spec, hash, skills, grants: granted, secret_env, prompt, soul, main, warnings })
+    let grants = granted;
+    Ok(Preparation {
+        config,
+        spec,
+        hash,
+        skills,
+        grants,
+        secret_env,
+        usable,
+        prompt,
+        shown_prompt,
+        soul,
+        main,
+        warnings,
+    })
 }
 
 async fn load_skills(
@@ -292,7 +324,14 @@ fn main(config: &AgentConfig, secret_env: &wire::Environment) -> Option<wire::Ma
     Some(main)
 }
 
-fn build_prompt(hive: &Hive, skills: &[PreparedSkill], soul: Option<&str>) -> String {
+/// The prompt of the skills that can be used; with `mask`, secret values become `***` (systems.md C4).
+fn build_prompt(
+    hive: &Hive,
+    skills: &[PreparedSkill],
+    soul: Option<&str>,
+    usable: &Usable,
+    mask: bool,
+) -> String {
     let read = |skill: &PreparedSkill, path: &str| -> Option<String> {
         let bytes = hive.store.read(&skill.digest, path).ok()??;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -300,14 +339,19 @@ fn build_prompt(hive: &Hive, skills: &[PreparedSkill], soul: Option<&str>) -> St
     let mut shown = Vec::new();
     let mut tools = Vec::new();
     let mut mcp = Vec::new();
-    for prepared in skills {
+    for prepared in skills.iter().filter(|prepared| usable.has(&prepared.skill.id)) {
         let skill = &prepared.skill;
+        let values = usable.values.get(&skill.id);
+        let filled = |text: String| match values {
+            Some(values) if !values.is_empty() => substitute(&text, values, mask),
+            _ => text,
+        };
         shown.push(PromptSkill {
             name: if skill.shape == Shape::SkillMd { skill.id.to_string() } else { skill.name.clone() },
             version: prepared.version.to_string(),
-            description: skill.description.clone(),
+            description: filled(skill.description.clone()),
             tags: skill.tags.clone(),
-            contexts: skill.context.iter().filter_map(|path| read(prepared, path)).collect(),
+            contexts: skill.context.iter().filter_map(|path| read(prepared, path)).map(filled).collect(),
             progressive: skill.shape == Shape::SkillMd,
         });
         for script in &skill.scripts {

@@ -32,7 +32,7 @@ const MAX_NAMES: usize = 20_000;
 /// The name of a folder that may be a skill's: hidden ones are not.
 #[must_use]
 pub fn candidate(name: &OsStr) -> Option<&str> {
-    name.to_str().filter(|name| !name.starts_with('.') && !name.is_empty())
+    name.to_str().filter(|name| !name.starts_with('.') && !name.is_empty() && !name.contains('/'))
 }
 
 /// Opens a folder only to look at it; a link is refused.
@@ -42,6 +42,15 @@ pub fn candidate(name: &OsStr) -> Option<&str> {
 pub fn open_folder(above: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     Ok(openat(above, name, flags, Mode::empty())?)
+}
+
+/// Opens a skill's folder below an agent's.
+fn open_skill(custom: &Path, folder: &str) -> io::Result<OwnedFd> {
+    let name = OsStr::new(folder);
+    if candidate(name).is_none() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a skill's folder"));
+    }
+    open_folder(open_folder(CWD, custom.as_os_str())?, name)
 }
 
 /// The names in an agent's folder that may be skills, at most `max`; and whether there are more.
@@ -64,13 +73,20 @@ pub fn candidates(custom: &Path, max: usize) -> io::Result<(Vec<String>, bool)> 
     Ok((found, false))
 }
 
+/// Whether a plain file stands where a skill's folder could.
+#[must_use]
+pub fn is_file(custom: &Path, name: &str) -> bool {
+    let stat = open_folder(CWD, custom.as_os_str())
+        .and_then(|root| Ok(statat(root, name, AtFlags::SYMLINK_NOFOLLOW)?));
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+}
+
 /// The names in a skill's folder itself, at most `max`.
 ///
 /// # Errors
 /// It is not there, or no folder but a link.
 pub fn names(custom: &Path, folder: &str, max: usize) -> io::Result<Vec<String>> {
-    let root = open_folder(CWD, custom.as_os_str())?;
-    let mut dir = Dir::read_from(open_folder(root, OsStr::new(folder))?)?;
+    let mut dir = Dir::read_from(open_skill(custom, folder)?)?;
     let mut found = Vec::new();
     while let Some(entry) = dir.read() {
         found.extend(entry?.file_name().to_str().ok().map(str::to_owned));
@@ -84,9 +100,7 @@ pub fn names(custom: &Path, folder: &str, max: usize) -> io::Result<Vec<String>>
 /// Whether git is in the middle of something in a skill's folder.
 #[must_use]
 pub fn git_at_work(custom: &Path, folder: &str) -> bool {
-    let inner = open_folder(CWD, custom.as_os_str())
-        .and_then(|root| open_folder(root, OsStr::new(folder)))
-        .and_then(|folder| open_folder(folder, OsStr::new(GIT)));
+    let inner = open_skill(custom, folder).and_then(|folder| open_folder(folder, OsStr::new(GIT)));
     let look = |git: &OwnedFd, name: &str| statat(git, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
     // A clone makes its index when everything is checked out.
     inner.is_ok_and(|git| look(&git, "index.lock") || !look(&git, "index") && look(&git, "HEAD"))
@@ -101,8 +115,7 @@ pub fn folders(
     folder: &str,
     visit: &mut dyn FnMut(&OwnedFd) -> io::Result<bool>,
 ) -> io::Result<()> {
-    let root = open_folder(CWD, custom.as_os_str())?;
-    let top = open_folder(root, OsStr::new(folder))?;
+    let top = open_skill(custom, folder)?;
     let mut names = 0;
     walk(&top, 0, &mut names, &mut |step| match step {
         Step::Folder(folder) => visit(folder),

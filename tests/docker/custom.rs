@@ -62,7 +62,7 @@ pub async fn events(hive: &TestHive, name: &str) -> Vec<Value> {
     let text = hive.text(&format!("/v1/events?follow=false&last=1000&name={name}")).await;
     text.lines()
         .filter_map(|line| line.strip_prefix("data:"))
-        .map(|data| serde_json::from_str::<Value>(data.trim()).unwrap())
+        .map(|data| serde_json::from_str::<Value>(data.trim()).unwrap()["data"].clone())
         .collect()
 }
 

@@ -22,6 +22,15 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
     ("GET", "/v1/skills", true, false),
     ("POST", "/v1/skills", true, false),
     ("GET", "/v1/skills/{id}", true, false),
+    ("GET", "/v1/documents", true, false),
+    ("POST", "/v1/documents", true, false),
+    ("GET", "/v1/documents/{name}", true, false),
+    ("PATCH", "/v1/documents/{name}", true, false),
+    ("DELETE", "/v1/documents/{name}", true, false),
+    ("POST", "/v1/documents/{name}/enable", true, false),
+    ("POST", "/v1/documents/{name}/disable", true, false),
+    ("GET", "/v1/document-tools", true, false),
+    ("POST", "/v1/document-tools/{tool}", true, false),
     ("DELETE", "/v1/skills/{id}", true, false),
     ("GET", "/v1/skills/{id}/diff", true, false),
     ("POST", "/v1/skills/{id}/enable", false, false),
@@ -65,6 +74,19 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
     ("GET", "/v1/hive", false, false),
     ("GET", "/v1/doctor", false, false),
     ("POST", "/v1/shutdown", false, false),
+    ("GET", "/api/v1/search", true, false),
+    ("GET", "/api/v1/skills", true, false),
+    ("GET", "/api/v1/skills/{slug}", true, false),
+    ("GET", "/api/v1/skills/{slug}/versions", true, false),
+    ("GET", "/api/v1/skills/{slug}/versions/{version}", true, false),
+    ("GET", "/api/v1/skills/{slug}/file", true, false),
+    ("GET", "/api/v1/resolve", true, false),
+    ("GET", "/api/v1/download", true, false),
+    ("GET", "/api/v1/whoami", true, false),
+    ("GET", "/.well-known/clawhub.json", true, false),
+    ("GET", "/.well-known/agent-skills/index.json", true, false),
+    ("GET", "/.well-known/agent-skills/{id}/{version}/SKILL.md", true, false),
+    ("GET", "/.well-known/agent-skills/{id}/{version}/skill.zip", true, false),
     ("GET", "/healthz", true, true),
     ("GET", "/readyz", true, true),
     ("GET", "/metrics", false, false),
@@ -73,11 +95,13 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
 ];
 
 pub fn filled(path: &str, agent: &str) -> String {
-    let id = if path.starts_with("/v1/skills") { "alpha-tools" } else { "1" };
+    let of_a_skill = path.starts_with("/v1/skills") || path.starts_with("/.well-known/");
+    let id = if of_a_skill { "alpha-tools" } else { "1" };
     // A stream that goes on has no end to wait for.
     let path = if path == "/v1/events" { "/v1/events?follow=false" } else { path };
     path.replace("{agent}", agent)
         .replace("{id}", id)
+        .replace("{slug}", "alpha-tools")
         .replace("{name}", "NAME")
         .replace("{version}", "0.0.0")
         .replace("{path}", "SKILL.md")
@@ -92,6 +116,12 @@ fn passed(answer: &Answer) -> bool {
 async fn refused(open: &Open, method: &str, path: &str, headers: &[(&str, &str)], status: u16) {
     let answer = open.call_tcp(method, path, headers).await;
     assert_eq!(answer.status, status, "{method} {path} with {headers:?}");
+    // What speaks as ClawHub does refuses as ClawHub does.
+    if path.starts_with("/api/v1/") {
+        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+        assert!(!answer.body.is_empty() && !answer.body.contains('{'), "{answer:?}");
+        return;
+    }
     assert_eq!(answer.json()["status"], status);
     assert_eq!(answer.header("content-type"), "application/problem+json");
 }

@@ -21,7 +21,6 @@ use tokio::sync::{Semaphore, mpsc};
 
 pub use desk::Desk;
 use room::{Done, Room, Work};
-pub use take::Refusal;
 
 use super::hive::Hive;
 use crate::{
@@ -31,6 +30,8 @@ use crate::{
 
 /// Folders that are looked at at the same time.
 const SLOTS: usize = 4;
+/// A folder that could not be opened is tried again after this.
+const AGAIN: Duration = Duration::from_secs(60);
 /// However little happens, whether agents came or went is looked at this often.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -50,14 +51,19 @@ pub async fn run(hive: Arc<Hive>) {
         rooms: BTreeMap::new(),
         slots: Arc::new(Semaphore::new(SLOTS)),
         sender,
+        closed: BTreeMap::new(),
     };
+    let mut met: Option<Instant> = None;
     loop {
-        keeper.meet_agents().await;
+        if met.is_none_or(|met| met.elapsed() >= LOOK) {
+            keeper.meet_agents().await;
+            met = Some(Instant::now());
+        }
         let next = keeper.start_work(Instant::now());
         tokio::select! {
             touched = keeper.touched() => keeper.note(touched, Instant::now()),
             Some((agent, done)) = done.recv() => keeper.finish(&agent, done),
-            () = hive.custom.changed.notified() => {}
+            () = hive.custom.changed.notified() => met = None,
             () = tokio::time::sleep_until(next.into()) => {}
             () = hive.stopping.cancelled() => return,
         }
@@ -70,6 +76,8 @@ struct Keeper {
     rooms: BTreeMap<AgentId, Room>,
     slots: Arc<Semaphore>,
     sender: mpsc::UnboundedSender<(AgentId, Done)>,
+    /// Agents whose folder could not be opened, and since when.
+    closed: BTreeMap<AgentId, Instant>,
 }
 
 impl Keeper {
@@ -91,8 +99,12 @@ impl Keeper {
             }
             stays
         });
+        self.closed.retain(|_, since| since.elapsed() < AGAIN);
         for agent in agents {
-            if self.rooms.contains_key(&agent.id) || !agent.dir.custom().is_dir() {
+            if self.rooms.contains_key(&agent.id)
+                || self.closed.contains_key(&agent.id)
+                || !agent.dir.custom().is_dir()
+            {
                 continue;
             }
             let id = agent.id.clone();
@@ -100,7 +112,10 @@ impl Keeper {
                 Ok(room) => {
                     self.rooms.insert(id, room);
                 }
-                Err(e) => tracing::warn!(agent = %id, "cannot look at the skills that it writes: {e}"),
+                Err(e) => {
+                    tracing::warn!(agent = %id, "cannot look at the skills that it writes: {e}");
+                    self.closed.insert(id, Instant::now());
+                }
             }
         }
     }
@@ -118,12 +133,16 @@ impl Keeper {
         let mut next = now + LOOK;
         let poll = self.hive.world().config.registry.poll;
         for (id, room) in &mut self.rooms {
-            if let Some(work) = room.next_work(now, poll) {
+            while let Some(work) = room.next_work(now, poll) {
                 let (hive, watcher, slots) = (self.hive.clone(), self.watcher.clone(), self.slots.clone());
                 let (sender, id) = (self.sender.clone(), id.clone());
                 let agent = room.agent().clone();
                 tokio::spawn(async move {
-                    let _slot = slots.acquire().await;
+                    let _slot = match work {
+                        // Short, and every moment before it is one in which files are missed.
+                        Work::Watch(_) => None,
+                        Work::Sweep { .. } | Work::Folder(_) => slots.acquire().await.ok(),
+                    };
                     let done = perform(&hive, watcher, &agent, work).await;
                     // The hive stops: nobody waits for it any more.
                     sender.send((id, done)).unwrap_or_default();
@@ -149,9 +168,10 @@ async fn perform(
 ) -> Done {
     match work {
         Work::Sweep { watch } => room::sweep(agent.clone(), watcher.filter(|_| watch)).await,
+        Work::Watch(names) => room::watch(agent.clone(), names, watcher).await,
         Work::Folder(folder) => {
             let began = Instant::now();
-            let looked = room::look(agent.clone(), &folder, watcher).await;
+            let looked = room::look(agent.clone(), &folder).await;
             let (next, memo) = if looked.at_work && !folder.tell {
                 (room::Next::Again, folder.memo.clone())
             } else {

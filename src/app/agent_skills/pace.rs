@@ -33,8 +33,8 @@ impl Pace {
     /// To be looked at without anything having happened.
     #[must_use]
     pub fn at_once(now: Instant) -> Self {
-        let long_ago = now.checked_sub(AT_MOST).unwrap_or(now);
-        Self { first: long_ago, last: long_ago, open: false, not_before: None }
+        let before = now.checked_sub(REST.0).unwrap_or(now);
+        Self { first: before, last: before, open: false, not_before: None }
     }
 
     /// Something happened again.

@@ -46,8 +46,12 @@ pub struct Room {
     /// The folder that is being looked at, and its pace.
     working: Option<(String, Pace)>,
     sweeping: bool,
+    /// Folders are being listened to.
+    watching: bool,
     /// All watches have to be laid again, not before this time.
     rewatch: Option<Instant>,
+    /// They are being laid.
+    rewatching: bool,
     swept: Instant,
     /// Nothing is looked at before.
     rest_until: Option<Instant>,
@@ -61,6 +65,8 @@ pub enum Work {
         /// Watch its folder first.
         watch: bool,
     },
+    /// Listen to these folders, before more is written into them.
+    Watch(Vec<String>),
     /// Look at a folder.
     Folder(Folder),
 }
@@ -74,7 +80,6 @@ pub struct Folder {
     pub memo: Option<Memo>,
     /// Whether what is wrong is told now.
     pub tell: bool,
-    watch: bool,
 }
 
 /// What comes next for a folder.
@@ -99,6 +104,8 @@ pub enum Done {
         /// There are more than are looked at.
         crowded: bool,
     },
+    /// These folders are listened to.
+    Watched(Vec<String>),
     /// A folder was looked at.
     Folder {
         /// Its name.
@@ -142,7 +149,9 @@ impl Room {
             unwatched: BTreeSet::new(),
             working: None,
             sweeping: false,
+            watching: false,
             rewatch: None,
+            rewatching: false,
             swept: now,
             rest_until: None,
             tells: tells && watched.is_ok(),
@@ -197,6 +206,12 @@ impl Room {
 
     /// When there is something to do; none while something is done.
     pub(super) fn due(&self, poll: Option<Duration>) -> Option<Instant> {
+        if self.watching {
+            return None;
+        }
+        if !self.unwatched.is_empty() {
+            return Some(self.swept);
+        }
         if self.working.is_some() || self.sweeping {
             return None;
         }
@@ -208,12 +223,17 @@ impl Room {
 
     /// What is to be done now.
     pub(super) fn next_work(&mut self, now: Instant, poll: Option<Duration>) -> Option<Work> {
-        if self.working.is_some() || self.sweeping {
+        if !self.watching && !self.unwatched.is_empty() {
+            self.watching = true;
+            return Some(Work::Watch(std::mem::take(&mut self.unwatched).into_iter().collect()));
+        }
+        if self.watching || self.working.is_some() || self.sweeping {
             return None;
         }
         if self.sweep_due(poll) <= now {
             self.sweeping = true;
-            return Some(Work::Sweep { watch: self.rewatch.is_some_and(|at| at <= now) });
+            self.rewatching = self.rewatch.take_if(|at| *at <= now).is_some();
+            return Some(Work::Sweep { watch: self.rewatching });
         }
         if self.rest_until.is_some_and(|rest| rest > now) {
             return None;
@@ -222,12 +242,8 @@ impl Room {
             self.due.iter().min_by_key(|(_, pace)| pace.due()).map(|(name, pace)| (name.clone(), *pace));
         let (name, pace) = first.filter(|(_, pace)| pace.due() <= now)?;
         self.due.remove(&name);
-        let folder = Folder {
-            memo: self.memos.get(&name).cloned(),
-            tell: pace.may_tell(now),
-            watch: self.unwatched.remove(&name),
-            name: name.clone(),
-        };
+        let folder =
+            Folder { memo: self.memos.get(&name).cloned(), tell: pace.may_tell(now), name: name.clone() };
         self.working = Some((name, pace));
         Some(Work::Folder(folder))
     }
@@ -236,6 +252,13 @@ impl Room {
     pub(super) fn finish(&mut self, done: Done, now: Instant) {
         match done {
             Done::Swept { found, crowded } => self.swept(found, crowded, now),
+            Done::Watched(names) => {
+                self.watching = false;
+                // What was written before was not heard of: it may still be being written.
+                for name in names {
+                    self.due.entry(name).and_modify(|pace| pace.touch(now, false));
+                }
+            }
             Done::Folder { name, signature, memo, next, cost } => {
                 let pace = self.working.take().map(|(_, pace)| pace);
                 match signature {
@@ -272,14 +295,18 @@ impl Room {
             let mut state = self.agent.state();
             let warning =
                 format!("it has more than {MAX_FOLDERS} folders in /skills/custom: not all are looked at");
-            match crowded {
-                true => state.custom.insert("..".to_owned(), warning),
-                false => state.custom.remove(".."),
-            };
+            if crowded {
+                state.custom.insert("..".to_owned(), warning);
+            } else {
+                state.custom.remove("..");
+            }
         }
-        let Some(found) = found else { return };
-        if self.rewatch.is_some_and(|at| at <= now) {
-            self.rewatch = None;
+        let rewatched = std::mem::take(&mut self.rewatching);
+        let Some(found) = found else {
+            self.rewatch = rewatched.then_some(now + POLL).or(self.rewatch);
+            return;
+        };
+        if rewatched {
             self.look_at_all(found.into_keys().collect(), now);
             return;
         }
@@ -326,16 +353,30 @@ pub struct Looked {
     pub at_work: bool,
 }
 
-/// Listens to a folder, and then looks at its names.
-pub async fn look(agent: Arc<Agent>, folder: &Folder, watcher: Option<Arc<CustomWatcher>>) -> Looked {
-    let (name, watch) = (folder.name.clone(), folder.watch);
+/// Listens to folders and all that are in them.
+pub async fn watch(agent: Arc<Agent>, names: Vec<String>, watcher: Option<Arc<CustomWatcher>>) -> Done {
+    let Some(watcher) = watcher else { return Done::Watched(names) };
+    let listened = names.clone();
+    let watched = tokio::task::spawn_blocking(move || {
+        let custom = agent.dir.custom();
+        for name in listened {
+            // Gone, or more than are listened to: the sweep goes on.
+            if let Err(e) = watcher.watch_folder(&agent.id, &custom, &name) {
+                tracing::debug!(agent = %agent.id, folder = name, "cannot listen to it: {e}");
+            }
+        }
+    });
+    if let Err(e) = watched.await {
+        tracing::error!("listening to folders failed: {e}");
+    }
+    Done::Watched(names)
+}
+
+/// Looks at the names in a folder.
+pub async fn look(agent: Arc<Agent>, folder: &Folder) -> Looked {
+    let name = folder.name.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let custom = agent.dir.custom();
-        if let Some(watcher) = watcher.filter(|_| watch)
-            && let Err(e) = watcher.watch_folder(&agent.id, &custom, &name)
-        {
-            tracing::debug!(agent = %agent.id, folder = name, "cannot listen to it: {e}");
-        }
         Looked { signature: tree::signature(&custom, &name), at_work: tree::git_at_work(&custom, &name) }
     });
     looked.await.unwrap_or(Looked { signature: None, at_work: false })

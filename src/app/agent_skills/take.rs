@@ -11,6 +11,7 @@ use std::{
 use super::{limit, memo::Memo};
 use crate::{
     app::{
+        Result,
         hive::Hive,
         skills::{Only, Outcome, PublishOptions, Published},
         types::{AppError, fault_pair},
@@ -62,43 +63,54 @@ pub async fn take(hive: &Arc<Hive>, agent: &Arc<Agent>, folder: &str, memo: Opti
     };
     let staged = match looked {
         Ok(Ok(staged)) => staged,
-        Ok(Err(taken)) => return taken,
+        Ok(Err(taken)) => return *taken,
         Err(e) => return Taken::Failed(Instant::now() + OURS, format!("copying it failed: {e}")),
     };
-    kill_point!("custom:staged");
+    kill_point!("custom.staged");
     let digest = staged.digest();
-    match hive.publish_own(&agent.id, staged).await {
+    let how = PublishOptions { source: format!("/skills/custom/{folder}"), ..PublishOptions::default() };
+    match hive.publish_own(&agent.id, staged, how).await {
         Ok(published) => {
-            kill_point!("custom:published");
+            kill_point!("custom.published");
             Taken::Registered(digest, published)
         }
-        Err(Refusal::Limit(until, why)) => Taken::Limited(until, why),
-        Err(Refusal::App(AppError::Invalid { errors, .. })) => Taken::Refused(
-            Some(digest),
-            errors.into_iter().map(|(place, why)| format!("{place}: {why}")).collect(),
-        ),
-        Err(Refusal::App(AppError::Unavailable(why) | AppError::Internal(why))) => {
+        Err(AppError::TooMany { detail, retry_after }) => {
+            Taken::Limited(Instant::now() + retry_after, detail)
+        }
+        Err(AppError::Invalid { errors, .. }) => {
+            let reasons = errors.into_iter().map(|(place, why)| format!("{place}: {why}"));
+            Taken::Refused(Some(digest), reasons.collect())
+        }
+        Err(AppError::Unavailable(why) | AppError::Internal(why)) => {
             Taken::Failed(Instant::now() + OURS, why)
         }
-        Err(Refusal::App(refused)) => Taken::Refused(Some(digest), vec![refused.to_string()]),
+        Err(refused) => Taken::Refused(Some(digest), vec![refused.to_string()]),
     }
 }
 
 /// A copy of what is new.
-fn look(hive: &Hive, custom: &Path, folder: &str, memo: Option<&Memo>) -> Result<Staged, Taken> {
+fn look(
+    hive: &Hive,
+    custom: &Path,
+    folder: &str,
+    memo: Option<&Memo>,
+) -> std::result::Result<Staged, Box<Taken>> {
+    if tree::is_file(custom, folder) {
+        return Err(Box::new(Taken::Nothing));
+    }
     let policy = Policy { origin: Origin::Agent, limits: hive.world().config.registry.limits };
     let inner = Path::new(folder);
     if memo.is_none()
         && let Ok(names) = tree::names(custom, folder, NAMES)
         && !names.iter().any(|name| name == MANIFEST || name == SKILL_MD)
     {
-        return nothing_declared(&names);
+        return Err(Box::new(nothing_declared(&names)));
     }
     if memo.is_some_and(|memo| memo.refused.is_empty()) {
         // Mostly it is as it was: reading is cheaper than copying.
         let read = safe_copy::fingerprint(custom, inner, &policy).map_err(refused)?;
         if memo.is_some_and(|memo| memo.registered(skill::digest::digest(&read))) {
-            return Err(Taken::Nothing);
+            return Err(Box::new(Taken::Nothing));
         }
     }
     let staged = hive.store.stage(custom, inner, &policy).map_err(refused)?;
@@ -106,19 +118,19 @@ fn look(hive: &Hive, custom: &Path, folder: &str, memo: Option<&Memo>) -> Result
 }
 
 /// A folder without a manifest is no skill (yet); one whose manifest is merely misspelt is told.
-fn nothing_declared<T>(names: &[String]) -> Result<T, Taken> {
+fn nothing_declared(names: &[String]) -> Taken {
     let near = |name: &&String| [MANIFEST, SKILL_MD].iter().any(|right| name.eq_ignore_ascii_case(right));
-    Err(match names.iter().find(near) {
+    match names.iter().find(near) {
         Some(name) => {
             let why = format!("There is neither {MANIFEST} nor {SKILL_MD} (rename {name}: case matters)");
             Taken::Refused(None, vec![why])
         }
         None => Taken::Nothing,
-    })
+    }
 }
 
-fn refused(error: CopyError) -> Taken {
-    match error {
+fn refused(error: CopyError) -> Box<Taken> {
+    Box::new(match error {
         CopyError::Missing(_) => Taken::Gone,
         CopyError::Rejected { faults, more, .. } => {
             let text = |fault: &Fault| {
@@ -132,61 +144,49 @@ fn refused(error: CopyError) -> Taken {
         CopyError::NoOpenat2 | CopyError::Io { .. } => {
             Taken::Failed(Instant::now() + OURS, error.to_string())
         }
-    }
-}
-
-/// Why a version of an agent's own was not published.
-#[derive(Debug)]
-pub enum Refusal {
-    /// It published too much; when it may go on.
-    Limit(Instant, String),
-    /// As for everybody.
-    App(AppError),
+    })
 }
 
 impl Hive {
     /// Publishes what an agent wrote, whichever way it came: within its limits.
     ///
     /// # Errors
-    /// It is over them; or as for [`Hive::publish`].
+    /// It is over them (429, 409); or as for [`Hive::publish`].
     pub async fn publish_own(
         self: &Arc<Self>,
         agent: &AgentId,
         staged: Staged,
-    ) -> Result<Published, Refusal> {
+        how: PublishOptions,
+    ) -> Result<Published> {
         let owner = Owner::Agent(agent.clone());
         let owned = self.world().index.skills.values().filter(|entry| entry.owner == owner).count();
         let full = owned >= limit::SKILLS;
-        let only = full.then_some(Only::NewVersion);
-        let how = PublishOptions { source: format!("agent {agent}"), only, ..PublishOptions::default() };
-        self.may_publish(agent).map_err(|(until, why)| Refusal::Limit(until, why))?;
+        let how = PublishOptions { only: if full { Some(Only::NewVersion) } else { how.only }, ..how };
+        self.may_publish(agent)?;
         let published = self.publish(&owner, staged, how).await;
         if published.as_ref().map_or(true, |p| p.outcome == Outcome::Same) {
             self.custom.give_back(agent);
         }
         published.map_err(|refused| match refused {
-            AppError::NotFound(_) if full => Refusal::App(AppError::Conflict(format!(
+            AppError::NotFound(_) if full => AppError::Conflict(format!(
                 "agent {agent} owns {owned} skills and no more are possible; ask the operator to delete some \
                  (skep skill rm)"
-            ))),
-            other => Refusal::App(other),
+            )),
+            other => other,
         })
     }
 
-    /// Whether an agent may publish one more version now.
-    ///
-    /// # Errors
-    /// When it may, and why not before.
-    fn may_publish(&self, agent: &AgentId) -> Result<(), (Instant, String)> {
+    /// Counts one version of an agent's.
+    fn may_publish(&self, agent: &AgentId) -> Result<()> {
         self.custom.take(agent).map_err(|until| {
             let (burst, rate) = (limit::BURST, limit::A_MINUTE);
-            let left = until.saturating_duration_since(Instant::now());
-            let at = self.now().checked_add(left).unwrap_or_else(|_| self.now());
-            let why = format!(
+            let retry_after = until.saturating_duration_since(Instant::now());
+            let at = self.now().checked_add(retry_after).unwrap_or_else(|_| self.now());
+            let detail = format!(
                 "agent {agent} registered many versions in a short time; {rate} a minute are possible, after {burst} \
-                 at once. Nothing is lost: it goes on by itself at {at:.0}"
+                 at once. What is in /skills/custom is not lost: it goes on by itself at {at:.0}"
             );
-            (until, why)
+            AppError::TooMany { detail, retry_after }
         })
     }
 }

@@ -40,7 +40,7 @@ pub async fn conclude(
             tracing::info!(agent = %agent.id, "registered {}@{} from /skills/custom/{}",
                 published.id, published.version, folder.name);
             keep(hive, agent, folder, Some(&memo)).await;
-            kill_point!("custom:noted");
+            kill_point!("custom.noted");
             quiet(agent, &folder.name).await;
             quiet(agent, TOP).await;
             (Next::Registered, Some(memo))
@@ -87,7 +87,9 @@ async fn refuse(hive: &Arc<Hive>, agent: &Arc<Agent>, folder: &Folder, memo: &Me
         "# This skill is not registered\n\nskep looked at /skills/custom/{name} and refused it:\n\n{list}\n\
          It is looked at again when a file in it changes; this file goes away when everything is right.\n"
     );
-    lay(agent, name, &text).await;
+    if !lay(agent, name, &text).await {
+        lay(agent, TOP, &text).await;
+    }
 }
 
 /// The event and what is kept, together.
@@ -141,13 +143,18 @@ async fn quiet(agent: &Arc<Agent>, folder: &str) {
     }
 }
 
-async fn lay(agent: &Arc<Agent>, folder: &str, text: &str) {
+/// False when it could not be laid: a link stands where the folder should, or the disk is full.
+async fn lay(agent: &Arc<Agent>, folder: &str, text: &str) -> bool {
     let owner = rustix::process::geteuid().is_root().then_some(agent.user);
     let (custom, folder, text, id) =
         (agent.dir.custom(), folder.to_owned(), text.to_owned(), agent.id.clone());
     let laid = tokio::task::spawn_blocking(move || notice::lay(&custom, &folder, &text, owner));
-    if let Ok(Err(e)) = laid.await {
-        // A link or a file where the folder should be, a full disk: the operator is told all the same.
-        tracing::debug!(agent = %id, "cannot lay a notice: {e}");
+    match laid.await {
+        Ok(Ok(())) => true,
+        Ok(Err(e)) => {
+            tracing::debug!(agent = %id, "cannot lay a notice: {e}");
+            false
+        }
+        Err(_) => false,
     }
 }

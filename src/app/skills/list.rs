@@ -54,6 +54,11 @@ impl Found {
     pub fn id(&self) -> &str {
         self.entry.id.as_str()
     }
+
+    /// The skill.
+    pub(in crate::app) fn entry(&self) -> &Arc<SkillEntry> {
+        &self.entry
+    }
 }
 
 impl Hive {
@@ -122,7 +127,7 @@ impl Hive {
 }
 
 /// A skill of the registry.
-pub(super) fn find<'a>(world: &'a World, id: &SkillId) -> Result<&'a Arc<SkillEntry>> {
+pub(in crate::app) fn find<'a>(world: &'a World, id: &SkillId) -> Result<&'a Arc<SkillEntry>> {
     world.index.skills.get(id).ok_or_else(|| {
         let hint = world.index.nearest(id.as_str()).map(|n| format!("; did you mean {n}?"));
         AppError::NotFound(format!("there is no skill {id} in the registry{}", hint.unwrap_or_default()))

@@ -8,16 +8,20 @@ mod publish;
 mod resolve;
 mod rollback;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod text;
 mod upload;
 mod version;
 
 pub(super) use batch::Waiting;
 pub use judge::Verdict;
+pub(super) use list::find;
 pub use list::{Found, SkillFilter};
 pub use publish::{Only, Outcome, PublishOptions, Published};
 pub use upload::Uploaded;
 pub use version::Archive;
+pub(super) use version::{blocking, stream};
 
 use crate::registry::index::Trust;
 

@@ -95,17 +95,7 @@ impl Hive {
         let (store, digest) = (self.store.clone(), entry.digest);
         let source = blocking(move || whole(&store, &digest)).await??;
         let at = self.store.path(&digest);
-        let (sender, pieces) = mpsc::channel(4);
-        tokio::task::spawn_blocking(move || {
-            let out = Pieces { sender, piece: Vec::with_capacity(PIECE) };
-            match pack(&at, &source, format, out).and_then(|mut out| out.flush().map(|()| out)) {
-                Ok(_) => {}
-                // Nobody listens any more.
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
-                Err(e) => tracing::error!(%digest, "an archive could not be packed: {e}"),
-            }
-        });
-        Ok(Archive { digest, pieces })
+        Ok(stream(digest, move |out| pack(&at, &source, format, out)))
     }
 
     /// What differs between two versions; without an older one everything is new.
@@ -141,7 +131,11 @@ impl Hive {
     }
 
     /// A version's entry, what it declares and its files.
-    async fn declared(&self, id: &SkillId, version: &Version) -> Result<(VersionEntry, Skill, Source)> {
+    pub(in crate::app) async fn declared(
+        &self,
+        id: &SkillId,
+        version: &Version,
+    ) -> Result<(VersionEntry, Skill, Source)> {
         let entry = self.version_entry(id, version)?;
         let (name, at) = (id.clone(), version.clone());
         let skill = self.db.read(move |conn| db::skills::manifest(conn, &name, &at)).await?;
@@ -150,6 +144,24 @@ impl Hive {
         let source = blocking(move || whole(&store, &digest)).await??;
         Ok((entry, skill, source))
     }
+}
+
+/// Sends what `pack` writes, piece by piece, from a thread of its own.
+pub(in crate::app) fn stream(
+    digest: Digest,
+    pack: impl FnOnce(Pieces) -> io::Result<Pieces> + Send + 'static,
+) -> Archive {
+    let (sender, pieces) = mpsc::channel(4);
+    tokio::task::spawn_blocking(move || {
+        let out = Pieces { sender, piece: Vec::with_capacity(PIECE) };
+        match pack(out).and_then(|mut out| out.flush()) {
+            Ok(()) => {}
+            // Nobody listens any more.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(e) => tracing::error!(%digest, "an archive could not be packed: {e}"),
+        }
+    });
+    Archive { digest, pieces }
 }
 
 /// An entry's files, when they are what they were.
@@ -166,7 +178,9 @@ fn whole(store: &Store, expected: &Digest) -> std::result::Result<Source, StoreE
     })
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+pub(in crate::app) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|e| AppError::Internal(format!("reading the store failed: {e}")))
 }
@@ -176,7 +190,7 @@ fn gone(id: &SkillId, version: &Version) -> AppError {
 }
 
 /// Sends what is written, a piece at a time; waits for a slow reader.
-struct Pieces {
+pub(in crate::app) struct Pieces {
     sender: mpsc::Sender<io::Result<Bytes>>,
     piece: Vec<u8>,
 }

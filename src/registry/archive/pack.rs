@@ -34,7 +34,7 @@ pub fn pack<W: Write>(base: &Path, source: &Source, format: Format, out: W) -> i
             packer.include_checksum(true)?;
             tar(base, source, packer)?.finish()
         }
-        Format::Zip => Err(io::Error::new(io::ErrorKind::Unsupported, "skills are packed as tar")),
+        Format::Zip => Err(io::Error::new(io::ErrorKind::Unsupported, "this packs tars")),
     }
 }
 
