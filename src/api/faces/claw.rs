@@ -265,7 +265,7 @@ pub async fn resolve(
     Params(HashParams { hash }): Params<HashParams>,
 ) -> Answer<Json<ClawResolved>> {
     let mut fingerprint = [0; 32];
-    hex::decode_to_slice(hash.trim(), &mut fingerprint)
+    hex::decode_to_slice(&hash, &mut fingerprint)
         .map_err(|_| Problem::invalid("?hash", "the hash is not a SHA-256 of 64 hex digits"))?;
     let slug = owner.of(&slug, "?slug")?;
     Ok(Json(work::read(hive.claw_resolve(&slug, &fingerprint)).await??))
