@@ -30,6 +30,12 @@ impl HivePaths {
         self.root.join("skep.lock")
     }
 
+    /// `variables.json`: values of skills' variables (systems.md C3).
+    #[must_use]
+    pub fn variables(&self) -> PathBuf {
+        self.root.join("variables.json")
+    }
+
     /// `registry/skills.json`.
     #[must_use]
     pub fn registry_file(&self) -> PathBuf {

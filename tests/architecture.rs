@@ -54,6 +54,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("secrets", 3),
     ("watcher", 3),
     // Use cases and drivers.
+    ("app::agent_skills::limit", 2),
+    ("app::agent_skills::pace", 2),
     ("app", 4),
     ("supervisor", 4),
     // Edges.

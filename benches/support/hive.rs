@@ -97,6 +97,38 @@ impl Hive {
         Ok(fs::write(path, text + sections)?)
     }
 
+    /// Listens on loopback too.
+    pub fn listen(&self, port: u16) -> Result<()> {
+        let path = self.root().join("skep.toml");
+        let text = fs::read_to_string(&path)?;
+        Ok(fs::write(path, text.replace("\"none\"", &format!("\"127.0.0.1:{port}\"")))?)
+    }
+
+    /// What TCP asks for.
+    pub fn token(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.root().join(".skep/token"))?.trim().to_owned())
+    }
+
+    /// Publishes an archive; its answer.
+    pub async fn publish(&self, archive: Vec<u8>) -> Result<Value> {
+        let request = self.client.post("http://skep/v1/skills").header("content-type", "application/gzip");
+        let answer = request.body(archive).send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if status.is_success() {
+            Ok(serde_json::from_str(&text)?)
+        } else {
+            Err(format!("{status} {text}").into())
+        }
+    }
+
+    /// The events from now on, as they come.
+    pub async fn events(
+        &self,
+    ) -> Result<impl futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + use<>> {
+        Ok(self.client.get("http://skep/v1/events").send().await?.error_for_status()?.bytes_stream())
+    }
+
     /// Starts the supervisor without waiting.
     pub fn up(&mut self) -> Result<()> {
         let log = fs::File::options().create(true).append(true).open(self.log_path())?;
@@ -112,7 +144,8 @@ impl Hive {
         Ok(())
     }
 
-    fn root(&self) -> std::path::PathBuf {
+    /// The hive's folder.
+    pub fn root(&self) -> std::path::PathBuf {
         self.folder.path().join("hive")
     }
 

@@ -3,9 +3,11 @@
 pub mod hive;
 pub mod load;
 pub mod machine;
+pub mod nginx;
 pub mod peer;
 pub mod stats;
 pub mod table;
+pub mod web;
 
 use std::process::Command;
 

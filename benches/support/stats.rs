@@ -12,6 +12,12 @@ impl Samples {
         Self(Vec::new())
     }
 
+    /// All of these.
+    pub fn of(mut all: Vec<Duration>) -> Self {
+        all.sort();
+        Self(all)
+    }
+
     /// Adds one.
     pub fn add(&mut self, one: Duration) {
         self.0.push(one);

@@ -27,6 +27,9 @@ const AGENT_READS: &[&str] = &[
     "/readyz",
     "/v1/skills",
     "/v1/skills/{id}",
+    "/v1/documents",
+    "/v1/documents/{name}",
+    "/v1/document-tools",
     "/v1/skills/{id}/diff",
     "/v1/skills/{id}/versions/{version}",
     "/v1/skills/{id}/versions/{version}/archive",
@@ -58,6 +61,12 @@ const AGENT_READS: &[&str] = &[
 
 /// What an agent may do beside reading. Whose the thing is, the use case decides.
 const AGENT_DOES: &[(Method, &str)] = &[
+    (Method::POST, "/v1/documents"),
+    (Method::PATCH, "/v1/documents/{name}"),
+    (Method::DELETE, "/v1/documents/{name}"),
+    (Method::POST, "/v1/documents/{name}/enable"),
+    (Method::POST, "/v1/documents/{name}/disable"),
+    (Method::POST, "/v1/document-tools/{tool}"),
     (Method::POST, "/v1/skills"),
     (Method::DELETE, "/v1/skills/{id}"),
     (Method::POST, "/v1/skills/{id}/versions"),

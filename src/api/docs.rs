@@ -52,9 +52,9 @@ fn describe(mut api: OpenApi) -> OpenApi {
     api.info.version = env!("CARGO_PKG_VERSION").into();
     api.info.description = Some(
         "On the hive's unix socket no token is needed; on TCP the bearer token of `.skep/token`. Errors are \
-         `application/problem+json` (below `/api/v1/`, as ClawHub's clients expect, `text/plain`). Writes accept `Idempotency-Key`: for new jobs, runs, events and skills the answer is kept \
-         for 24 hours, and a repeat is answered the same; all others but `exec` and `rollback` may be repeated without harm, so \
-         their keys are not kept."
+         `application/problem+json` (below `/api/v1/`, as ClawHub's clients expect, `text/plain`). Writes accept `Idempotency-Key`: for new jobs, runs, events and skills, and for \
+         documents and their changes, the answer is kept for 24 hours, and a repeat does nothing more; all others but \
+         `exec` and `rollback` may be repeated without harm, so their keys are not kept."
             .into(),
     );
     let components = api.components.get_or_insert_default();

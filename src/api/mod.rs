@@ -7,6 +7,7 @@ mod access;
 mod agents;
 mod attach;
 mod docs;
+mod documents;
 mod events;
 mod extract;
 mod faces;
@@ -98,6 +99,12 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(skills::judge::rollback))
         .routes(routes!(skills::resolve))
         .routes(routes!(skills::update))
+        .routes(routes!(documents::list, documents::create))
+        .routes(routes!(documents::show, documents::update, documents::remove))
+        .routes(routes!(documents::enable))
+        .routes(routes!(documents::disable))
+        .routes(routes!(documents::tools))
+        .routes(routes!(documents::call))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::set, secrets::remove))
         .routes(routes!(jobs::list, jobs::create))

@@ -37,6 +37,10 @@ pub struct Problem {
     /// Each fault of bad input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldFault>,
+    /// Seconds until it is worth another try, for the header.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
@@ -48,6 +52,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             errors: Vec::new(),
+            retry_after: None,
         }
     }
 
@@ -73,10 +78,15 @@ impl From<AppError> for Problem {
             AppError::Forbidden(_) => StatusCode::FORBIDDEN,
             AppError::Conflict(_) | AppError::InUse { .. } => StatusCode::CONFLICT,
             AppError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            AppError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
+            AppError::Changed(_) => StatusCode::PRECONDITION_FAILED,
             AppError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             AppError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut problem = Self::new(status, error.to_string());
+        if let AppError::TooMany { retry_after, .. } = &error {
+            problem.retry_after = Some(retry_after.as_secs() + 1);
+        }
         if let AppError::Invalid { errors, .. } | AppError::InUse { errors, .. } = error {
             problem.errors =
                 errors.into_iter().map(|(pointer, detail)| FieldFault { pointer, detail }).collect();
@@ -92,11 +102,15 @@ pub struct Detail(pub String);
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let retry_after = self.retry_after;
         let detail = Detail(self.detail.clone());
         let mut response = (status, Json(self)).into_response();
         response.extensions_mut().insert(detail);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         match status {
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"skep\""));

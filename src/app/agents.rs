@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     hive::Hive,
-    types::{AgentSkill, AgentView, AppError, HiveView, MainView},
+    types::{AgentSkill, AgentView, AppError, HiveView, MainView, UnavailableSkill},
     world::{UpdateScope, World, write_atomically},
 };
 use crate::{
@@ -143,7 +143,7 @@ impl Hive {
     pub async fn prompt(&self, id: &AgentId) -> Result<String, AppError> {
         let agent = self.find_agent(id)?;
         let preparation = agent.preparation().ok_or_else(|| not_prepared(&agent))?;
-        Ok(self.world().masker.mask_str(&preparation.prompt).into_owned())
+        Ok(self.world().masker.mask_str(&preparation.shown_prompt).into_owned())
     }
 
     /// The agent's soul.
@@ -207,6 +207,7 @@ fn view(agent: &Agent, world: &World) -> AgentView {
         _ => status,
     };
     let mut warnings = preparation.as_ref().map(|p| p.warnings.clone()).unwrap_or_default();
+    warnings.extend(state.custom.values().cloned());
     if let (Some(Err(why)), Status::Running | Status::Paused) = (&state.preparation, status) {
         warnings.push(format!("it runs as it was configured before: {why}"));
     }
@@ -217,6 +218,9 @@ fn view(agent: &Agent, world: &World) -> AgentView {
         owner: s.owner.clone(),
     });
     let missing = preparation.iter().flat_map(|p| &p.grants.missing).map(|m| m.name.to_string());
+    let unavailable = preparation.iter().flat_map(|p| &p.usable.unavailable);
+    let unavailable = unavailable
+        .map(|(skill, missing)| UnavailableSkill { skill: skill.to_string(), missing: missing.clone() });
     AgentView {
         id: agent.id.to_string(),
         description: config.as_ref().map(|c| c.description.clone()).unwrap_or_default(),
@@ -225,6 +229,7 @@ fn view(agent: &Agent, world: &World) -> AgentView {
         image: config.as_ref().map(|c| c.image.clone()).unwrap_or_default(),
         skills: skills.collect(),
         missing_secrets: missing.collect(),
+        unavailable: unavailable.collect(),
         warnings,
         container_id: state.container.clone(),
         started_at: state.started_at.map(|t| t.to_string()),

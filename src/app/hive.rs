@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{figures::EndedRuns, runs::RunDesk, types::AppError, uptake::Desk, world::World};
+use super::{agent_skills, figures::EndedRuns, runs::RunDesk, types::AppError, uptake::Desk, world::World};
 use crate::{
     db::Db,
     engine::{Engine, LABEL_ROOT, Listed},
@@ -62,6 +62,8 @@ pub struct Hive {
     pub runs: RunDesk,
     /// Runs that ended, for the metrics.
     pub(super) ended: tokio::sync::Mutex<EndedRuns>,
+    /// Skills that agents write.
+    pub custom: agent_skills::Desk,
     /// One refresh at a time.
     pub refreshing: tokio::sync::Mutex<()>,
     /// Changes of the registry.
@@ -115,6 +117,7 @@ impl Hive {
             callers: parts.callers,
             runs: RunDesk::default(),
             ended: tokio::sync::Mutex::default(),
+            custom: agent_skills::Desk::default(),
             refreshing: tokio::sync::Mutex::new(()),
             registry: Desk::default(),
             stop_agents: Mutex::new(false),

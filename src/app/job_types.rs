@@ -20,7 +20,7 @@ pub struct JobView {
     pub name: String,
     /// For people.
     pub description: String,
-    /// `config` (`skep.toml`), `api`, or `agent` (it made the job itself).
+    /// `config` (`skep.toml`), `api`, `agent` (it made the job itself), or `skill` (by its `trigger_config`).
     pub origin: String,
     /// Whether it fires by itself.
     pub enabled: bool,

@@ -6,12 +6,14 @@ mod config;
 mod once;
 mod plan;
 mod scene;
+mod skill;
 #[cfg(test)]
 mod tests;
 mod view;
 mod write;
 
 pub(super) use once::once;
+pub(super) use skill::is_of_skill;
 use std::sync::Arc;
 
 pub use once::once_key;

@@ -2,9 +2,12 @@
 //!
 //! A `Hive` is everything that a supervisor holds. Nothing here knows HTTP or a terminal.
 
+pub mod agent_skills;
 mod agents;
+pub mod backup;
 mod clock;
 pub mod doctor;
+pub mod documents;
 pub mod events;
 mod exec;
 pub mod faces;
@@ -21,6 +24,7 @@ mod terminal;
 pub mod tools;
 pub mod types;
 mod uptake;
+pub mod variables;
 pub mod world;
 
 /// Result of use cases.

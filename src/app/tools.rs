@@ -17,6 +17,8 @@ pub struct Script {
     pub version: Version,
     /// Its path in the skill's folder.
     pub path: String,
+    /// The agent has the skill only because it wrote it.
+    pub own: bool,
 }
 
 impl Script {
@@ -62,6 +64,9 @@ pub fn find<'a>(scripts: &'a [Script], name: &str) -> std::result::Result<&'a Sc
             None => script.is_called(name),
         })
         .collect();
+    // What an agent writes takes no name away from what the operator gave it.
+    let given: Vec<&Script> = meant.iter().copied().filter(|script| !script.own).collect();
+    let meant = if given.is_empty() { meant } else { given };
     match meant.as_slice() {
         [one] => Ok(one),
         [] => Err(unknown(scripts, name)),
@@ -122,6 +127,7 @@ pub(super) fn scripts(
             skill: skill.clone(),
             version: resolved.version.clone(),
             path,
+            own: resolution.own.contains(skill),
         }));
     }
     Ok(scripts)
@@ -132,7 +138,8 @@ mod tests {
     use super::*;
 
     fn script(skill: &str, path: &str) -> Script {
-        Script { skill: skill.parse().unwrap(), version: Version::new(1, 0, 0), path: path.into() }
+        let (skill, path) = (skill.parse().unwrap(), path.into());
+        Script { skill, version: Version::new(1, 0, 0), path, own: false }
     }
 
     #[test]
@@ -152,6 +159,15 @@ mod tests {
         );
         assert_eq!(find(&scripts, "b/post").unwrap().skill.as_str(), "b");
         assert_eq!(find(&scripts, "post.ts").unwrap().skill.as_str(), "a");
+    }
+
+    #[test]
+    fn what_the_agent_wrote_takes_no_name_away() {
+        let own = Script { own: true, ..script("mine", "scripts/post.py") };
+        let scripts = [own.clone(), script("given", "scripts/post.ts")];
+        assert_eq!(find(&scripts, "post").unwrap().skill.as_str(), "given");
+        assert_eq!(find(&scripts, "mine/post").unwrap(), &own);
+        assert_eq!(find(&scripts[..1], "post").unwrap(), &own);
     }
 
     #[test]

@@ -38,6 +38,17 @@ pub enum AppError {
         /// Each fault: JSON pointer (or file and line) and what is wrong.
         errors: Vec<(String, String)>,
     },
+    /// The caller did too much in a short time (429).
+    #[error("{detail}")]
+    TooMany {
+        /// One sentence, with when it may go on.
+        detail: String,
+        /// The same, from now on.
+        retry_after: std::time::Duration,
+    },
+    /// It is no longer what the caller saw (412).
+    #[error("{0}")]
+    Changed(String),
     /// Something outside does not answer: the engine, the disk (503).
     #[error("{0}")]
     Unavailable(String),
@@ -80,6 +91,15 @@ pub struct MainView {
     pub error: Option<String>,
 }
 
+/// A skill that an agent has and cannot use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnavailableSkill {
+    /// Its id.
+    pub skill: String,
+    /// What it misses: `env:NAME`, `binary:NAME`, `skill:ID`.
+    pub missing: Vec<String>,
+}
+
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentView {
@@ -98,6 +118,9 @@ pub struct AgentView {
     pub skills: Vec<AgentSkill>,
     /// Secrets that its skills declare and the store does not have.
     pub missing_secrets: Vec<String>,
+    /// Skills that it has and cannot use, and why: the prompt leaves them out.
+    #[serde(default)]
+    pub unavailable: Vec<UnavailableSkill>,
     /// What the operator should know.
     pub warnings: Vec<String>,
     /// The engine's id of its container.

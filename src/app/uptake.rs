@@ -15,6 +15,7 @@ use std::{
 use super::{
     faces::ArtifactCache,
     hive::Hive,
+    jobs::is_of_skill,
     skills::{Waiting, cache::ViewCache},
     world::{UpdateScope, World, resolve_one},
 };
@@ -24,7 +25,7 @@ use crate::{
     ids::{AgentId, SkillId},
     registry::{
         file::{self, SkillsFile, Written},
-        index::{Index, SkillEntry},
+        index::{Index, Owner, SkillEntry},
     },
     resolver::{
         Resolution,
@@ -109,7 +110,14 @@ impl World {
                 // What was missing may be there now.
                 Some(Err(_)) | None => changed.iter().collect(),
             };
-            concerned.extend(changed.iter().filter(|s| agent.skills.iter().any(|r| r.id == **s)));
+            let is_own = |skill: &SkillId| {
+                let owners = [&before, &self.index].map(|i| i.skills.get(skill).map(|entry| &entry.owner));
+                owners.iter().flatten().any(|owner| matches!(owner, Owner::Agent(author) if author == id))
+            };
+            // What one of its own needs may be there now.
+            let waits = matches!(old, Some(Ok(resolution)) if !resolution.left_out.is_empty());
+            let named = |skill: &SkillId| agent.skills.iter().any(|r| r.id == *skill);
+            concerned.extend(changed.iter().filter(|s| waits || named(s) || is_own(s)));
             if concerned.is_empty() {
                 continue;
             }
@@ -155,8 +163,10 @@ impl Hive {
         if entries.is_empty() {
             return;
         }
+        let changed = entries.iter().map(|(id, _)| id.clone()).collect();
         let agents = self.swap_index(entries);
         self.write_registry_file_soon();
+        self.resettle_skill_jobs(changed).await;
         if !agents.is_empty() {
             self.wake.notify_one();
             self.resettle_jobs().await;
@@ -264,9 +274,10 @@ impl Hive {
     }
 
     /// Notes which jobs of `skep.toml` do not run.
-    pub(super) fn note_job_faults(&self, faults: Vec<Fault>) {
+    pub(super) fn note_job_faults(&self, mut faults: Vec<Fault>) {
         let _swap = self.registry.swap.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.world();
+        faults.extend(current.job_faults.iter().filter(|fault| is_of_skill(fault)).cloned());
         if current.job_faults != faults {
             let mut world = (*current).clone();
             world.job_faults = faults;

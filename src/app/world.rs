@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{agents::restart_key, hive::Hive, sync};
+use super::{agents::restart_key, hive::Hive, sync, variables::Variables};
 use crate::{
     config::{
         load::{self, ConfigError, Loaded},
@@ -25,6 +25,7 @@ use crate::{
     registry::{file::UsedBy, index::Index},
     resolver::{
         lock::{Lock, LockedAgent},
+        own::with_own,
         solve::{Request, Resolution, Update, solve},
     },
     secrets::{SecretValue, mask::Masker, store::Secrets},
@@ -72,6 +73,8 @@ pub struct World {
     pub masker: Masker,
     /// Values that were in force before, since the supervisor started.
     retired: Arc<Vec<SecretValue>>,
+    /// What variables of skills may take their values from.
+    pub variables: Arc<Variables>,
     /// Ids of the images that agents name, as far as they are there.
     pub images: BTreeMap<String, String>,
 }
@@ -99,6 +102,7 @@ impl World {
             secrets: Arc::default(),
             masker: Masker::new([]),
             retired: Arc::default(),
+            variables: Arc::default(),
             images: BTreeMap::new(),
         }
     }
@@ -111,12 +115,26 @@ impl World {
             && self.images == other.images
             && self.resolutions == other.resolutions
             && self.secrets == other.secrets
+            && self.variables == other.variables
             && self.souls == other.souls
             && self.index == other.index
             && self.lock == other.lock
             && self.lock_known == other.lock_known
             && (&self.warnings, &self.refused, &self.source_faults, &self.job_faults)
                 == (&other.warnings, &other.refused, &other.source_faults, &other.job_faults)
+    }
+
+    /// Masks these values too, and those that they replace.
+    pub(super) fn mask_also(&mut self, values: Vec<SecretValue>) {
+        let new: Vec<SecretValue> =
+            values.into_iter().filter(|value| !self.retired.contains(value)).collect();
+        if new.is_empty() {
+            return;
+        }
+        self.retired =
+            Arc::new(new.into_iter().chain(self.retired.iter().cloned()).take(MAX_RETIRED).collect());
+        let values = self.secrets.iter().map(|(_, value)| value).chain(self.retired.iter());
+        self.masker = Masker::new(values);
     }
 
     /// Counts anew which agents resolved which skills.
@@ -201,7 +219,7 @@ pub fn resolve_one(
     match solve(index, &request) {
         Ok(resolution) => {
             let locked = resolution.locked();
-            (Ok(Arc::new(resolution)), locked)
+            (Ok(Arc::new(with_own(index, &agent.id, resolution))), locked)
         }
         // What was locked stays so: a fault that goes away must not cost the versions.
         Err(conflict) => (Err(conflict.to_string()), locked.cloned().unwrap_or_default()),
@@ -232,12 +250,14 @@ impl Hive {
             world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
         }
         world.source_faults = sync::sync_sources(self, &world.config).await.faults;
+        self.read_variables(&mut world).await;
         world.index = self.world().index.clone();
         self.resolve_world(&mut world, scope);
         if let Err(e) = self.sync_agents(&world.config).await {
             world.refused.push(Fault::new(".skep/skep.db", e.to_string()));
         }
         self.sync_config_jobs(&old, &mut world).await;
+        self.sync_skill_jobs(&old, &mut world).await;
         for fault in world.source_faults.iter().filter(|f| !old.source_faults.contains(f)) {
             tracing::warn!(%fault, "a skill source has a fault");
         }

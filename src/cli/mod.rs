@@ -5,6 +5,7 @@
 
 mod ask;
 mod attach;
+mod backup;
 pub mod client;
 mod doctor;
 mod down;
@@ -22,6 +23,7 @@ mod offline;
 mod prompt;
 mod ps;
 mod resolve;
+mod restore;
 mod run;
 mod secret;
 mod skill;
@@ -119,6 +121,11 @@ enum Command {
     Secret(secret::Command),
     /// Look for what is missing, wrong or unsafe on this machine
     Doctor(doctor::Args),
+    /// Put the whole hive into one file, while it runs or not
+    #[command(after_help = backup::CONTENTS)]
+    Backup(backup::Args),
+    /// Make a hive of a backup
+    Restore(restore::Args),
     /// Print a script that completes skep's commands in a shell
     Completions {
         /// Which shell
@@ -197,6 +204,8 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Events(args) => events::run(context, &args).await,
         Command::Secret(command) => secret::run(context, &command).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
+        Command::Backup(args) => backup::run(context, &args).await,
+        Command::Restore(args) => restore::run(context, &args).await,
         Command::Completions { shell } => completions(shell),
     }
 }

@@ -129,6 +129,7 @@ mod tests {
             image: "i".into(),
             skills: vec![],
             missing_secrets: vec![],
+            unavailable: vec![],
             warnings: vec![],
             container_id: None,
             started_at: None,

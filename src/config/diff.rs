@@ -62,6 +62,7 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ),
             ("registry.sources", old.registry.sources != new.registry.sources),
             ("registry.agent_skills", old.registry.agent_skills != new.registry.agent_skills),
+            ("registry.environment", old.registry.environment != new.registry.environment),
             ("registry.limits", old.registry.limits != new.registry.limits),
             ("secrets.file", old.secrets_file != new.secrets_file),
             ("notify", old.notify != new.notify),
@@ -139,12 +140,12 @@ mod tests {
         let old = config("[agents.a]");
         let new = config(
             "[hive]\nname = 'x'\ntimezone = 'UTC'\ndefault_agent = 'a'\nca_bundle = 'ca.pem'\n[api]\nlisten = 'none'\nallowed_hosts = []\nagent_requests_per_second = 5\n\
-             [registry]\nsources = []\nagent_skills = 'auto'\nlimits.files = 3\n[secrets]\nfile = 's.json'\n\
+             [registry]\nsources = []\nagent_skills = 'auto'\nenvironment = ['CITY']\nlimits.files = 3\n[secrets]\nfile = 's.json'\n\
              [notify]\ninterval_minutes = 1\n[agents.a]",
         );
         let changes = changed(&old, &new);
         assert_eq!(changes.restart, ["hive.name", "api.listen"]);
-        assert_eq!(changes.live.len(), 10);
+        assert_eq!(changes.live.len(), 11);
         assert_eq!(names(&changes.changed), ["a"], "all agents carry the CA bundle");
     }
 }

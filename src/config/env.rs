@@ -1,8 +1,11 @@
 //! The only place that reads environment variables of the process.
 //!
-//! What is not in [`VARIABLES`] is not read, so that the list is the documentation.
+//! What is neither in [`VARIABLES`] nor allowed by `registry.environment` is not read, so that these lists are the
+//! documentation.
 
 use std::{collections::BTreeMap, path::PathBuf};
+
+use crate::ids::SecretName;
 
 /// A variable that skep reads.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +61,12 @@ pub const FOR_BUILDS: [&str; 8] = [
 pub fn var(name: &str) -> Option<String> {
     debug_assert!(VARIABLES.iter().any(|v| v.name == name), "{name} is not documented");
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The value of a variable that `registry.environment` allows: for the variables of skills.
+#[must_use]
+pub fn allowed(name: &SecretName) -> Option<String> {
+    std::env::var(name.as_str()).ok().filter(|value| !value.is_empty())
 }
 
 /// The environment as read once, at the start.

@@ -88,6 +88,13 @@ pub const REGISTRY: &[Key] = &[
         "\"manual\"",
         "whether skills that agents write need approval",
     ),
+    key("poll", "\"2s\"", "", "look at what agents write this often, where their folders tell of no changes"),
+    key(
+        "environment",
+        "[\"CITY\"]",
+        "[]",
+        "names of the supervisor's own environment that variables of skills may take",
+    ),
     key("limits", "table", "", "largest skill accepted"),
 ];
 

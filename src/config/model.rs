@@ -60,6 +60,10 @@ pub struct Registry {
     pub sources: Vec<PathBuf>,
     /// Whether what agents write needs approval.
     pub agent_skills: AgentSkills,
+    /// Look at what agents write this often, where the file system tells of no changes; none: when it tells.
+    pub poll: Option<Duration>,
+    /// What variables of skills may take from the supervisor's own environment (systems.md C3).
+    pub environment: Vec<SecretName>,
     /// Limits on a skill's size (contract.md 2).
     pub limits: SkillLimits,
 }

@@ -2,7 +2,7 @@
 //!
 //! Pure: touches no file. What needs the file system is checked by `load`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use toml::de::{DeTable, DeValue};
 
@@ -20,6 +20,9 @@ use crate::{
     error::Fault,
     ids::{AgentId, HiveName},
 };
+
+/// How often what agents write can be looked at.
+const POLL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// What a hive is called and where it lives when its file does not say.
 pub(super) struct Unsaid {
@@ -186,6 +189,7 @@ fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
         })
     });
     let policies = [("manual", AgentSkills::Manual), ("auto", AgentSkills::Auto)];
+    let environment = read(r, table, "environment", |r, f| r.array(f, |r, f| r.parsed(f)));
     let limits = read(r, table, "limits", |r, f| r.table(f, keys::LIMITS));
     let limits = limits.as_ref();
     let ours = SkillLimits::default();
@@ -194,6 +198,8 @@ fn registry(r: &mut Reader, root: &Table<'_, '_>) -> Registry {
         sources: sources.unwrap_or_else(|| vec![PathBuf::from("skills")]),
         agent_skills: read(r, table, "agent_skills", |r, f| r.choice(f, &policies))
             .unwrap_or(AgentSkills::Manual),
+        poll: read(r, table, "poll", |r, f| jobs::duration(r, f, &POLL)),
+        environment: environment.unwrap_or_default(),
         limits: SkillLimits {
             files: read(r, limits, "files", files).unwrap_or(ours.files),
             total: read(r, limits, "total", bytes).unwrap_or(ours.total),

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::{self, Auth, TcpAuth},
     app::{
-        Hive,
+        Hive, agent_skills,
         hive::Parts,
         runs,
         world::{UpdateScope, World},
@@ -94,6 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.spawn(answer_doors(hive.clone(), incoming, served.clone()));
     tasks.spawn(watch_files(hive.clone()));
     tasks.spawn(runs::driver::run(hive.clone()));
+    tasks.spawn(agent_skills::run(hive.clone()));
     tasks.spawn(deliver_notices(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
     tracing::info!(hive = %hive.name, root = %hive.paths.root.display(), "the supervisor is up");
@@ -265,7 +266,12 @@ async fn answer_doors(hive: Arc<Hive>, mut incoming: mpsc::Receiver<Caller>, ser
 fn targets(hive: &Hive) -> Targets {
     let config = hive.world().config.clone();
     let mut targets = Targets::default();
-    targets.files.extend([hive.paths.config(), hive.paths.lock(), hive.paths.resolve(&config.secrets_file)]);
+    targets.files.extend([
+        hive.paths.config(),
+        hive.paths.lock(),
+        hive.paths.variables(),
+        hive.paths.resolve(&config.secrets_file),
+    ]);
     targets.files.extend(config.agents.values().filter_map(|a| Some(hive.paths.resolve(a.soul.as_ref()?))));
     for source in &config.registry.sources {
         // As a file too: a source that comes later is noticed through the folder above it.

@@ -86,6 +86,8 @@ pub enum Origin {
     Api,
     /// The agent itself.
     Agent,
+    /// A skill of the agent's, by its `trigger_config` (systems.md A19).
+    Skill,
 }
 
 impl Origin {
@@ -96,6 +98,7 @@ impl Origin {
             Self::Config => "config",
             Self::Api => "api",
             Self::Agent => "agent",
+            Self::Skill => "skill",
         }
     }
 }
@@ -174,6 +177,7 @@ fn row(r: &Row<'_>) -> Result<JobRow, DbError> {
             "config" => Origin::Config,
             "api" => Origin::Api,
             "agent" => Origin::Agent,
+            "skill" => Origin::Skill,
             other => return Err(bad("origin", other)),
         },
         spec: serde_json::from_str(&spec).map_err(|e| DbFault::BadValue(format!("job.spec: {e}")))?,

@@ -17,6 +17,17 @@ pub fn get(conn: &Connection, key: &str) -> Result<Option<String>, DbError> {
         .optional()?)
 }
 
+/// Keys that begin so, and their values.
+///
+/// # Errors
+/// The database fails.
+pub fn under(conn: &Connection, prefix: &str) -> Result<Vec<(String, String)>, DbError> {
+    let mut query = conn
+        .prepare_cached("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key")?;
+    let rows = query.query_map([prefix], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// Sets the value under `key`.
 ///
 /// # Errors
@@ -26,6 +37,26 @@ pub fn set(tx: &Transaction<'_>, key: &str, value: &str) -> Result<(), DbError> 
         "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
     )?
     .execute([key, value])?;
+    Ok(())
+}
+
+/// Every key that begins so, and its value.
+///
+/// # Errors
+/// The database fails.
+pub fn beginning(conn: &Connection, prefix: &str) -> Result<Vec<(String, String)>, DbError> {
+    let mut query = conn
+        .prepare_cached("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key")?;
+    let rows = query.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Removes the value under `key`; none is fine.
+///
+/// # Errors
+/// The database fails.
+pub fn remove(tx: &Transaction<'_>, key: &str) -> Result<(), DbError> {
+    tx.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([key])?;
     Ok(())
 }
 

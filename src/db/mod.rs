@@ -5,6 +5,8 @@
 //! written by hand is kept here: the file can be moved away.
 
 pub mod agents;
+pub mod backup;
+pub mod documents;
 pub mod error;
 pub mod events;
 pub mod figures;
@@ -19,6 +21,7 @@ mod reader;
 pub mod runs;
 mod schema;
 pub mod skills;
+pub mod variables;
 mod writer;
 
 use std::{

@@ -3,3 +3,4 @@
 pub mod binary;
 pub mod door;
 pub mod link;
+pub mod module;

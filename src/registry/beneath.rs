@@ -13,6 +13,7 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags, openat2},
     io::Errno,
+    path::Arg,
 };
 
 use super::safe_copy::Origin;
@@ -51,9 +52,9 @@ pub(super) fn strict(origin: Origin) -> ResolveFlags {
 }
 
 /// Opens `path` below `root`, again when a signal or a rename elsewhere came between.
-pub(super) fn beneath(
+pub(crate) fn beneath(
     root: &OwnedFd,
-    path: &str,
+    path: impl Arg + Copy,
     flags: OFlags,
     resolve: ResolveFlags,
 ) -> Result<OwnedFd, Errno> {
@@ -68,12 +69,12 @@ pub(super) fn beneath(
 }
 
 /// What a descriptor stands for.
-pub(super) fn look(file: &File) -> Result<Metadata, Errno> {
+pub(crate) fn look(file: &File) -> Result<Metadata, Errno> {
     file.metadata().map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
 /// Opens for reading what `looked_at` stands for and nothing else.
-pub(super) fn reopen(looked_at: &File, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn reopen(looked_at: &File, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | flags;
     let path = format!("/proc/self/fd/{}", looked_at.as_raw_fd());
     rustix::fs::open(path, flags, Mode::empty())

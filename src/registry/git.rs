@@ -218,11 +218,11 @@ impl Run<'_> {
 
     fn refused(&self, last: &[u8], status: ExitStatus) -> GitError {
         let text = String::from_utf8_lossy(last);
-        let lines = text.split(['\r', '\n']).map(str::trim).filter(|l| !l.is_empty());
+        let mut lines = text.split(['\r', '\n']).map(str::trim).filter(|l| !l.is_empty());
         let errors: Vec<&str> =
             lines.clone().filter(|l| l.starts_with("fatal:") || l.starts_with("error:")).collect();
         let said = if errors.is_empty() {
-            lines.last().map_or_else(|| format!("git ended with {status}"), str::to_owned)
+            lines.next_back().map_or_else(|| format!("git ended with {status}"), str::to_owned)
         } else {
             errors.join("; ")
         };

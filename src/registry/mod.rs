@@ -4,13 +4,14 @@
 //! trusts nothing twice, and stay in `store`; `file` is a view for people and other programs.
 
 pub mod archive;
-mod beneath;
+pub(crate) mod beneath;
 pub mod builtin;
 pub mod file;
 pub mod git;
 pub mod index;
 mod intake;
 pub mod names;
+pub mod notice;
 mod rejection;
 pub mod safe_copy;
 pub mod sources;

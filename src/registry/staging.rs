@@ -146,7 +146,7 @@ impl Drop for TempFolder {
 }
 
 /// Removes a folder of ours with all it holds, though its folders are not writable.
-pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {

@@ -11,6 +11,7 @@ mod warn;
 pub mod explain;
 pub mod lock;
 pub mod node;
+pub mod own;
 pub mod solve;
 
 pub use explain::{Conflict, explain};

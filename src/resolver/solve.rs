@@ -116,6 +116,10 @@ pub struct Resolved {
 pub struct Resolution {
     /// By id.
     pub skills: BTreeMap<SkillId, Resolved>,
+    /// Those of them that it has only because it wrote them (`resolver::own`): not asked for, not locked.
+    pub own: BTreeSet<SkillId>,
+    /// Those that it wrote but cannot be given.
+    pub left_out: BTreeSet<SkillId>,
     /// For people; sorted by skill, circles last.
     pub warnings: Vec<String>,
 }
@@ -128,7 +132,7 @@ impl Resolution {
             let (version, digest) = (skill.version.clone(), skill.digest);
             (id.clone(), Locked { version, digest })
         };
-        self.skills.iter().map(locked).collect()
+        self.skills.iter().filter(|(id, _)| !self.own.contains(*id)).map(locked).collect()
     }
 }
 
@@ -220,7 +224,7 @@ fn assemble(candidates: &Candidates<'_>, positions: &[Option<u32>]) -> Result<Re
         };
         skills.push((skill.id.clone(), resolved));
     }
-    Ok(Resolution { skills: skills.into_iter().collect(), warnings })
+    Ok(Resolution { skills: skills.into_iter().collect(), warnings, ..Resolution::default() })
 }
 
 /// What was chosen and who asked for it.

@@ -31,13 +31,15 @@ const CA_VARIABLES: [&str; 6] = [
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_FILE",
 ];
+/// Below the door: the JavaScript module `skep`.
+pub const MODULE: &str = "node_modules/skep";
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const MIB: u64 = 1 << 20;
 
 /// Folders and files on the host, absolute, that an agent's container is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentPaths {
-    /// The door: `init`, `api.sock`, `prompt.md` → `/skep`.
+    /// The door: `init`, `bin/skep`, `api.sock`, `prompt.md`, [`MODULE`] → `/skep`.
     pub skep: PathBuf,
     /// The view → `/skills`; it holds an empty folder `custom`.
     pub view: PathBuf,
@@ -133,9 +135,10 @@ fn environment(input: &SpecInput) -> BTreeMap<String, String> {
         }
     }
     env.entry("LANG".to_owned()).or_insert_with(|| "C.UTF-8".to_owned());
-    if !input.image_env.iter().any(|e| e.starts_with("PATH=")) {
-        env.entry("PATH".to_owned()).or_insert_with(|| DEFAULT_PATH.to_owned());
-    }
+    let image_path = input.image_env.iter().find_map(|e| e.strip_prefix("PATH="));
+    let path = env.entry("PATH".to_owned()).or_insert_with(|| image_path.unwrap_or(DEFAULT_PATH).to_owned());
+    // Last, so that it hides nothing.
+    path.push_str(":/skep/bin");
     env
 }
 
@@ -146,6 +149,8 @@ fn mounts(input: &SpecInput) -> Vec<Mount> {
         mounts.push(Mount { target: target.to_owned(), source: source.to_owned(), read_only });
     };
     bind("/skep", &paths.skep, true);
+    // Here every script of Node and Bun finds it, wherever it stands: both look for modules up to the root.
+    bind("/node_modules/skep", &paths.skep.join(MODULE), true);
     bind("/skills", &paths.view, true);
     bind("/skills/custom", &paths.custom, false);
     bind("/etc/passwd", &paths.passwd, true);

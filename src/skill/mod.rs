@@ -5,6 +5,7 @@
 pub mod check;
 pub mod diff;
 pub mod digest;
+pub mod document;
 mod draft;
 mod fields;
 pub mod load;

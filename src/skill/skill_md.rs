@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Keys of our own, read at the top level or under `metadata`.
-const OURS: [&str; 12] = [
+pub(super) const OURS: [&str; 12] = [
     "version",
     "dependencies",
     "requires",
@@ -79,7 +79,7 @@ fn read(draft: &mut Draft, bytes: &[u8], limit: u64, folder: Option<&str>) -> Re
 }
 
 /// The frontmatter and the markdown below it.
-fn split(text: &str) -> Result<(&str, &str), Fault> {
+pub(super) fn split(text: &str) -> Result<(&str, &str), Fault> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
     if first.trim_end() != "---" {
@@ -99,7 +99,7 @@ fn split(text: &str) -> Result<(&str, &str), Fault> {
 }
 
 /// The block as a tree, repaired where quoting a value is enough.
-fn tree(draft: &mut Draft, block: &str) -> Result<Node, Fault> {
+pub(super) fn tree(draft: &mut Draft, block: &str) -> Result<Node, Fault> {
     let error = match yaml::parse(block, 2) {
         Ok(root) => return Ok(root),
         Err(e) => e,
@@ -138,13 +138,13 @@ fn standard_keys(draft: &mut Draft, root: &Node) {
 }
 
 /// Trimmed, with blanks for control characters.
-fn printable(text: &str, lines: bool) -> String {
+pub(super) fn printable(text: &str, lines: bool) -> String {
     let text = text.trim();
     text.replace(|c: char| c.is_control() && !(lines && matches!(c, '\n' | '\t')), " ")
 }
 
 /// Under `metadata` the format allows only strings, so a list or a map may stand there as JSON.
-fn decoded(node: &Node) -> Option<Node> {
+pub(super) fn decoded(node: &Node) -> Option<Node> {
     let text = node.text()?.trim();
     if !text.starts_with(['{', '[']) {
         return None;

@@ -10,8 +10,10 @@ use crate::ids::SkillId;
 /// What a skill needs to be available.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// Environment variables (`requires.env`, and what `vars` and `mcp.env` left unresolved).
+    /// Environment variables (`requires.env`).
     pub env: Vec<String>,
+    /// Required variables that no source has; told like environment.
+    pub vars: Vec<String>,
     /// Programs on the container's PATH.
     pub binaries: Vec<String>,
     /// Other skills.
@@ -24,6 +26,7 @@ impl Needs {
     pub fn of(skill: &Skill) -> Self {
         Self {
             env: skill.required_env.iter().map(ToString::to_string).collect(),
+            vars: Vec::new(),
             binaries: skill.binaries.clone(),
             skills: skill.dependencies.iter().map(|d| d.id.clone()).collect(),
         }
@@ -39,7 +42,9 @@ pub fn unavailable(
     env: impl Fn(&str) -> bool,
     binary: impl Fn(&str) -> bool,
 ) -> BTreeMap<SkillId, Vec<String>> {
-    let lacks = |n: &Needs| n.env.iter().any(|e| !env(e)) || n.binaries.iter().any(|b| !binary(b));
+    let lacks = |n: &Needs| {
+        !n.vars.is_empty() || n.env.iter().any(|e| !env(e)) || n.binaries.iter().any(|b| !binary(b))
+    };
     let mut marked: BTreeSet<&SkillId> = needs.iter().filter(|(_, n)| lacks(n)).map(|(id, _)| id).collect();
     // Each round marks the skills that need an absent or marked one, until a round marks nothing new.
     loop {
@@ -55,7 +60,8 @@ pub fn unavailable(
         }
     }
     let reasons = |n: &Needs| {
-        let env = n.env.iter().filter(|e| !env(e)).map(|e| format!("env:{e}"));
+        let unset = n.env.iter().filter(|e| !env(e) && !n.vars.contains(*e));
+        let env = unset.chain(&n.vars).map(|e| format!("env:{e}"));
         let programs = n.binaries.iter().filter(|b| !binary(b));
         let skills = n.skills.iter().filter(|s| !needs.contains_key(*s) || marked.contains(s));
         env.chain(programs.map(|b| format!("binary:{b}")))

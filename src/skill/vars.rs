@@ -73,7 +73,9 @@ pub fn resolve(
     resolved
 }
 
-fn as_text(value: &Value) -> Option<String> {
+/// A value as text; a number or a list as JSON. `null` is none.
+#[must_use]
+pub fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(s) => Some(s.clone()),

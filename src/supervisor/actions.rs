@@ -9,7 +9,7 @@ use tokio::{sync::SemaphorePermit, time::timeout};
 
 use super::{
     agent::{Agent, init_limits},
-    doors, layout,
+    binaries, doors, layout,
     plan::Step,
     prepare::{self, Preparation},
     state::Status,
@@ -141,6 +141,12 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         }
         agent.unprepared();
     }
+    note_preparation(agent, result);
+    // After the new preparation is known: a run that is leased from now on starts from that.
+    collect(hive, agent).await
+}
+
+fn note_preparation(agent: &Agent, result: Result<Arc<Preparation>, String>) {
     let mut state = agent.state();
     if result.is_ok() {
         (state.unprepared, state.prepare_at) = (0, None);
@@ -158,7 +164,22 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         state.retry_at = None;
     }
     state.preparation = Some(result);
-    Ok(())
+}
+
+/// Removes versions from the view that were replaced, when nothing that may have started from them goes on.
+async fn collect(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
+    let Some(preparation) = agent.preparation() else { return Ok(()) };
+    if preparation.config.main.is_some() {
+        return Ok(());
+    }
+    let id = agent.id.clone();
+    let busy = hive.db.read(move |conn| Ok(db::runs::running(conn)?.iter().any(|run| run.agent == id))).await;
+    if busy.map_err(|e: db::DbError| Failure::Other(e.to_string()))? {
+        return Ok(());
+    }
+    let dir = agent.dir.clone();
+    let collected = tokio::task::spawn_blocking(move || view::collect(&dir.view(), &[]));
+    Ok(collected.await.map_err(|e| Failure::Other(e.to_string()))??)
 }
 
 /// Lays what a running container sees without a restart: the view, the prompt, the soul, `main`.
@@ -177,6 +198,7 @@ async fn apply(hive: &Hive, agent: &Arc<Agent>, preparation: &Arc<Preparation>) 
         Ok(())
     };
     tokio::task::spawn_blocking(work).await.map_err(|e| Failure::Other(e.to_string()))??;
+    hive.custom.changed.notify_one();
     if agent.link.status().connected {
         set_main(agent, preparation)?;
     }
@@ -294,7 +316,7 @@ pub async fn remove_network(hive: &Hive) {
 
 /// The init is connected: compares what it sees with what is wanted, and gives it its `main`.
 async fn finish(
-    hive: &Hive,
+    hive: &Arc<Hive>,
     agent: &Arc<Agent>,
     preparation: &Preparation,
     container: &str,
@@ -307,7 +329,11 @@ async fn finish(
     if !missing.is_empty() {
         return remove_drifted(hive, agent, container, &missing.join("; ")).await;
     }
-    set_main(agent, preparation)?;
+    if !binaries::are_known(agent, &preparation.usable.binaries) {
+        // Now they can be asked for, and the prompt is right before anything reads it.
+        prepare(hive, agent).await?;
+    }
+    set_main(agent, agent.preparation().as_deref().unwrap_or(preparation))?;
     {
         let mut state = agent.state();
         state.verified = Some((container.to_owned(), preparation.hash.clone()));

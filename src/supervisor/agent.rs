@@ -2,6 +2,7 @@
 //! failures. What really runs is the engine's knowledge and is read anew each time.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -67,6 +68,8 @@ pub struct AgentState {
     pub inspected: Option<Inspected>,
     /// The container that was compared with its specification, and what was compared.
     pub verified: Option<(String, String)>,
+    /// The container that was asked which programs it has, and its answers.
+    pub binaries: Option<(String, BTreeMap<String, bool>)>,
     /// When the init was last seen to be away.
     pub away_since: Option<Instant>,
     /// When to prepare again what could not be prepared.
@@ -93,6 +96,8 @@ pub struct AgentState {
     pub running_since: Option<Instant>,
     /// Bytes of workspace and custom, as last measured, and whether that is over the limit.
     pub disk: Option<(u64, bool)>,
+    /// What is wrong with the skills that it writes, by their folders.
+    pub custom: BTreeMap<String, String>,
     /// When a process that posed as its init was last told of, and how many came since.
     pub impostors: Option<(Instant, u64)>,
 }
@@ -197,6 +202,7 @@ impl Agent {
         state.limits = None;
         state.inspected = None;
         state.verified = None;
+        state.binaries = None;
         state.away_since = None;
         state.started_at = None;
     }

@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     config::model::{Agent as AgentConfig, Workspace},
+    init::module,
     paths::{AgentDir, HivePaths},
     sandbox::{spec, workspace},
     wire::spool,
@@ -41,7 +42,8 @@ pub fn lay(
     init: &Path,
 ) -> io::Result<spec::AgentPaths> {
     folder(&dir.root, 0o755)?;
-    for path in [dir.skep(), dir.root.join("etc"), dir.view(), dir.view().join("custom")] {
+    let door = [dir.skep(), dir.skep().join("bin"), dir.skep().join(spec::MODULE)];
+    for path in door.into_iter().chain([dir.root.join("etc"), dir.view(), dir.view().join("custom")]) {
         folder(&path, 0o755)?;
     }
     folder(&dir.root.join("spool"), 0o700)?;
@@ -59,6 +61,10 @@ pub fn lay(
         }
     };
     link_init(init, &dir.skep().join("init"))?;
+    link_init(init, &dir.skep().join("bin/skep"))?;
+    for (name, content) in module::FILES {
+        replace_file(&dir.skep().join(spec::MODULE).join(name), content.as_bytes())?;
+    }
     write_if_changed(&dir.passwd(), spec::passwd_file(user.0, user.1).as_bytes())?;
     write_if_changed(&dir.group(), spec::group_file(user.1).as_bytes())?;
     Ok(spec::AgentPaths {

@@ -5,6 +5,7 @@
 
 pub mod actions;
 pub mod agent;
+pub mod binaries;
 pub mod disk;
 pub mod doors;
 pub mod driver;
@@ -13,3 +14,4 @@ pub mod plan;
 pub mod prepare;
 pub mod soul;
 pub mod state;
+pub mod usable;

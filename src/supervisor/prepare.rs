@@ -11,7 +11,11 @@ use std::{
 use semver::Version;
 use tokio::sync::mpsc;
 
-use super::{agent::Agent, layout};
+use super::{
+    agent::Agent,
+    layout,
+    usable::{self, Usable},
+};
 use crate::{
     app::{hive::Hive, world::World},
     config::model::{Agent as AgentConfig, Network, Restart, Workspace},
@@ -19,7 +23,7 @@ use crate::{
     engine::{ContainerSpec, LABEL_ROOT, NetworkSpec},
     ids::{Digest, SkillId},
     registry::index::Trust,
-    resolver::{node::check_node, solve::Resolution},
+    resolver::{node::check_node, own::settled, solve::Resolution},
     sandbox::{
         describe::script_description,
         generated,
@@ -27,7 +31,10 @@ use crate::{
         spec::{self, SpecInput},
     },
     secrets::grants::{Ask, GrantInput, Grants, WithheldReason, grants},
-    skill::model::{McpTransport, Shape, Skill},
+    skill::{
+        model::{McpTransport, Shape, Skill},
+        vars::substitute,
+    },
     wire::{self, RestartPolicy},
 };
 
@@ -44,6 +51,8 @@ pub struct PreparedSkill {
     pub owner: String,
     /// How far it is trusted.
     pub trust: Trust,
+    /// The agent has it only because it wrote it: what is wrong with it keeps nothing from running.
+    pub own: bool,
     /// Its folder in the store.
     pub folder: PathBuf,
     /// A SKILL.md for agent programs, where it has none of its own.
@@ -65,8 +74,12 @@ pub struct Preparation {
     pub grants: Grants,
     /// Environment of its processes that is secret: names and values.
     pub secret_env: wire::Environment,
+    /// Which of them can be used, and their variables.
+    pub usable: Usable,
     /// The prompt as the agent reads it.
     pub prompt: String,
+    /// The prompt as everybody else reads it: without secret values.
+    pub shown_prompt: String,
     /// Its soul, to be laid at `/soul.md`.
     pub soul: Option<String>,
     /// Its `main`.
@@ -120,11 +133,32 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
         .collect();
     let secret_env = wire::Environment(secret_env);
     let main = main(&config, &secret_env);
-    let prompt = build_prompt(hive, &skills, soul.as_deref());
+    let usable = usable::judge(agent, &skills, |name| spec.env.contains_key(name), &granted, world).await;
+    let [prompt, shown_prompt] =
+        [false, true].map(|mask| build_prompt(hive, &skills, soul.as_deref(), &usable, mask));
     let mut warnings = warnings(&resolution, &granted);
+    warnings.extend(
+        usable.unavailable.iter().map(|(skill, missing)| {
+            format!("skill {skill} cannot be used: it misses {}", missing.join(", "))
+        }),
+    );
     warnings.extend(unwritable(hive, &config, agent.user));
     let hash = spec::spec_hash(&spec);
-    Ok(Preparation { config, spec, hash, skills, grants: granted, secret_env, prompt, soul, main, warnings })
+    let grants = granted;
+    Ok(Preparation {
+        config,
+        spec,
+        hash,
+        skills,
+        grants,
+        secret_env,
+        usable,
+        prompt,
+        shown_prompt,
+        soul,
+        main,
+        warnings,
+    })
 }
 
 async fn load_skills(
@@ -144,6 +178,11 @@ async fn load_skills(
         })
         .await
         .map_err(|e| e.to_string())?;
+    let pending = |id: &SkillId| {
+        let version = resolution.skills.get(id).and_then(|r| world.index.version(id, &r.version));
+        version.is_some_and(|v| v.trust == Trust::Pending)
+    };
+    let settled = settled(resolution, &pending);
     let mut skills = Vec::new();
     for ((id, resolved), manifest) in resolution.skills.iter().zip(manifests) {
         let entry = world.index.skills.get(id);
@@ -152,7 +191,15 @@ async fn load_skills(
         else {
             return Err(format!("{id}@{} is no longer in the registry", resolved.version));
         };
+        let own = resolution.own.contains(id);
         if !hive.store.contains(&resolved.digest) {
+            if own {
+                tracing::warn!(
+                    "the content of {id}@{} is missing from the store; it is left out",
+                    resolved.version
+                );
+                continue;
+            }
             return Err(format!(
                 "the content of {id}@{} ({}) is missing from the store; put its source folder back and run `skep up`",
                 resolved.version, resolved.digest
@@ -163,7 +210,8 @@ async fn load_skills(
             version: resolved.version.clone(),
             digest: resolved.digest,
             owner: entry.owner.clone().into(),
-            trust: version.trust,
+            trust: if settled.contains(id) { version.trust } else { Trust::Pending },
+            own,
             folder: hive.store.path(&resolved.digest),
             skill,
         });
@@ -215,6 +263,7 @@ async fn check_image_node(
 ) -> Result<(), String> {
     let asking: Vec<_> = skills
         .iter()
+        .filter(|s| !s.own)
         .filter_map(|s| Some((&s.skill.id, &s.version, s.skill.node_version.as_ref()?)))
         .collect();
     if asking.is_empty() {
@@ -275,7 +324,14 @@ fn main(config: &AgentConfig, secret_env: &wire::Environment) -> Option<wire::Ma
     Some(main)
 }
 
-fn build_prompt(hive: &Hive, skills: &[PreparedSkill], soul: Option<&str>) -> String {
+/// The prompt of the skills that can be used; with `mask`, secret values become `***` (systems.md C4).
+fn build_prompt(
+    hive: &Hive,
+    skills: &[PreparedSkill],
+    soul: Option<&str>,
+    usable: &Usable,
+    mask: bool,
+) -> String {
     let read = |skill: &PreparedSkill, path: &str| -> Option<String> {
         let bytes = hive.store.read(&skill.digest, path).ok()??;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -283,14 +339,19 @@ fn build_prompt(hive: &Hive, skills: &[PreparedSkill], soul: Option<&str>) -> St
     let mut shown = Vec::new();
     let mut tools = Vec::new();
     let mut mcp = Vec::new();
-    for prepared in skills {
+    for prepared in skills.iter().filter(|prepared| usable.has(&prepared.skill.id)) {
         let skill = &prepared.skill;
+        let values = usable.values.get(&skill.id);
+        let filled = |text: String| match values {
+            Some(values) if !values.is_empty() => substitute(&text, values, mask),
+            _ => text,
+        };
         shown.push(PromptSkill {
             name: if skill.shape == Shape::SkillMd { skill.id.to_string() } else { skill.name.clone() },
             version: prepared.version.to_string(),
-            description: skill.description.clone(),
+            description: filled(skill.description.clone()),
             tags: skill.tags.clone(),
-            contexts: skill.context.iter().filter_map(|path| read(prepared, path)).collect(),
+            contexts: skill.context.iter().filter_map(|path| read(prepared, path)).map(filled).collect(),
             progressive: skill.shape == Shape::SkillMd,
         });
         for script in &skill.scripts {

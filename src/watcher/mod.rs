@@ -6,6 +6,10 @@ use std::{
     time::Duration,
 };
 
+pub mod tree;
+
+pub mod custom;
+
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::{sync::mpsc, time::timeout};
 

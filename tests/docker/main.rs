@@ -3,9 +3,13 @@
 
 mod agent_tier;
 mod agents;
+mod backup;
 mod bare;
 mod clis;
 mod crash;
+mod custom;
+mod custom_faults;
+mod documents;
 mod door;
 mod engine;
 mod engine_faults;
@@ -27,4 +31,5 @@ mod run_tools;
 mod skills;
 mod support;
 mod tools;
+mod vars;
 mod work;

@@ -65,7 +65,8 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[&str], numbers: &mut 
         }
         _ => {
             let word = numbers.pick(words).as_bytes().to_vec();
-            input.splice(at..(if numbers.below(2) == 0 { at } else { end }), word);
+            let end = if numbers.below(2) == 0 { at } else { end };
+            input.splice(at..end, word);
         }
     }
     input.truncate(LONGEST);

@@ -1,6 +1,6 @@
 //! What is mutated: real files (tests/corpus/README.md), the built-in skill, and the words of the formats.
 
-use std::{fs, path::Path};
+use std::{fs, io::Write, path::Path};
 
 /// Seeds above this are cut: small inputs are tried oftener.
 const LONGEST: usize = 4 << 10;
@@ -43,6 +43,97 @@ pub fn reference() -> Vec<Vec<u8>> {
         ["a", "a@latest", "a@1.2.3", "a@^1.2", "a@~1.2", "a@>=1, <3", "a@1.0.0-rc.1+b.2", "a@*", "a@=1"];
     texts.iter().map(|t| t.as_bytes().to_vec()).collect()
 }
+
+/// Small archives of every format, with what is refused among what is taken.
+pub fn archive() -> Vec<Vec<u8>> {
+    let plain =
+        tar_of(&[("a/SKILL.md", b"---\nname: a\ndescription: d\n---\n"), ("a/scripts/x.sh", b"#!/bin/sh\n")]);
+    let two =
+        tar_of(&[("a/SKILL.md", b"---\ndescription: d\n---\n"), ("b/manifest.json", MANIFEST.as_bytes())]);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&plain).unwrap();
+    let zstd = zstd::encode_all(&plain[..], 1).unwrap();
+    let mut seeds =
+        vec![zip_of(zip::CompressionMethod::Stored), zip_of(zip::CompressionMethod::Deflated), zstd];
+    seeds.extend([gzip.finish().unwrap(), linked(), two, plain]);
+    seeds
+}
+
+fn header(size: u64) -> tar::Header {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(size);
+    header.set_mode(0o755);
+    header
+}
+
+fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (path, bytes) in files {
+        builder.append_data(&mut header(bytes.len() as u64), path, *bytes).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// With links, and a name so long that it stands in an entry of its own.
+fn linked() -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (kind, name) in [(tar::EntryType::Symlink, "a/out"), (tar::EntryType::Link, "a/hard")] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        builder.append_link(&mut header, name, "../../etc/passwd").unwrap();
+    }
+    let long = format!("a/{}/f", "long/".repeat(60));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(1);
+    header.set_mode(0o644);
+    builder.append_data(&mut header, long, &b"x"[..]).unwrap();
+    builder.into_inner().unwrap()
+}
+
+fn zip_of(method: zip::CompressionMethod) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default().compression_method(method).unix_permissions(0o755);
+    for path in ["a/SKILL.md", "a/x.sh"] {
+        writer.start_file(path, options).unwrap();
+        writer.write_all(b"---\nname: a\ndescription: d\n---\n").unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+/// Words that reach into archives.
+pub const ARCHIVE_WORDS: &[&str] = &[
+    "ustar\0",
+    "ustar  \0",
+    "../",
+    "/",
+    "a/../../x",
+    "SKILL.md",
+    "manifest.json",
+    "\0\0\0\0\0\0\0\0",
+    "77777777777",
+    "\u{0}\u{0}\u{0}\u{7f}",
+    "PK\u{1}\u{2}",
+    "PK\u{3}\u{4}",
+    "PK\u{5}\u{6}",
+    "PK\u{6}\u{6}",
+    "PK\u{6}\u{7}",
+    "11 path=/x\n",
+    "16 size=99999999\n",
+    "GNU.sparse.major=1\n",
+    "././@LongLink",
+    "L",
+    "x",
+    "g",
+    "S",
+    "1",
+    "2",
+    "5",
+    "\n",
+    "\\",
+    "CON",
+    "\u{1}\u{0}",
+];
 
 /// Words that reach into references.
 pub const REFERENCE_WORDS: &[&str] = &[

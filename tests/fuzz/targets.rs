@@ -1,7 +1,9 @@
 //! The targets: what must hold for any bytes.
 
 use skep::{
+    config::model::SkillLimits,
     ids::SkillRef,
+    registry::{archive, safe_copy::CopyError, store::Store},
     skill::{
         diff::{Side, Version, diff, visible},
         load::{Report, read},
@@ -14,7 +16,7 @@ use skep::{
 
 use crate::{
     mutate::fuzz,
-    seeds::{self, MANIFEST_WORDS, REFERENCE_WORDS, SCAN_WORDS, SKILL_MD_WORDS},
+    seeds::{self, ARCHIVE_WORDS, MANIFEST_WORDS, REFERENCE_WORDS, SCAN_WORDS, SKILL_MD_WORDS},
 };
 
 /// What holds of every report.
@@ -98,5 +100,31 @@ fn scanner_and_difference() {
             Ok::<_, ()>(files.iter().find(|f| f.0 == path).unwrap().1.to_vec())
         });
         assert_eq!(changes.unwrap().files.len(), 2);
+    });
+}
+
+#[test]
+fn archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let limits = SkillLimits { files: 50, total: 1 << 20, file: 1 << 18, manifest: 1 << 16 };
+    let most = limits.total;
+    fuzz("archive", &seeds::archive(), ARCHIVE_WORDS, |bytes| {
+        match archive::unpack_many(bytes, &store, &limits) {
+            Ok(many) => {
+                let files = &many.staged.source().files;
+                assert!(files.len() <= 50 && files.values().map(|f| f.size).sum::<u64>() <= most);
+                for path in files.keys() {
+                    assert!(
+                        !path.starts_with('/') && path.split('/').all(|p| !matches!(p, "" | "." | "..")),
+                        "{path:?}"
+                    );
+                }
+            }
+            Err(CopyError::Rejected { faults, .. }) => assert!(!faults.is_empty()),
+            Err(e) => panic!("{e}"),
+        }
+        let left: Vec<_> = std::fs::read_dir(folder.path().join("staging")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?} is left behind");
     });
 }

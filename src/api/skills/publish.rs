@@ -69,6 +69,8 @@ pub struct FolderRequest {
             content_type = "application/problem+json"),
         (status = 409, description = "The version exists with other content (both digests are told), or is not newer \
             than all others", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "The agent registered too many; `Retry-After` tells when it may go on",
+            body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Invalid; `errors` has every reason", body = Problem,
             content_type = "application/problem+json"),
         Problems))]
@@ -97,6 +99,8 @@ pub async fn register(
             content_type = "application/problem+json"),
         (status = 409, description = "The version exists with other content (both digests are told), or is not newer \
             than all others", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "The agent registered too many; `Retry-After` tells when it may go on",
+            body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "Invalid, or another skill; `errors` has every reason", body = Problem,
             content_type = "application/problem+json"),
         Problems))]
@@ -128,12 +132,12 @@ async fn publish(
     if is_json(request.headers()) {
         let RawJson(body) = RawJson::from_request(request, &()).await?;
         let key = key.of(caller.as_ref(), &body)?;
+        let FolderRequest { path } = parse(&body)?;
         if let Some(agent) = caller {
             return Err(Problem::forbidden(format!(
                 "agent {agent} cannot name folders of the host: send the skill as an archive (application/gzip)"
             )));
         }
-        let FolderRequest { path } = parse(&body)?;
         let work = async move {
             let staged = hive.stage_folder(&path).await?;
             let how = PublishOptions { source: path, key, ..how };
@@ -144,12 +148,19 @@ async fn publish(
     let format = format(request.headers())?;
     let Uploaded { staged, sha256 } = unpack(&hive, format, request.into_body()).await?;
     let key = key.of(caller.as_ref(), &sha256)?;
-    let (owner, source) = match caller {
-        Some(agent) => (Owner::Agent(agent.clone()), format!("sent by agent {agent}")),
-        None => (Owner::Operator, "sent by the operator".to_owned()),
+    let work = async move {
+        match caller {
+            Some(agent) => {
+                let how = PublishOptions { source: format!("sent by agent {agent}"), key, ..how };
+                hive.publish_own(&agent, staged, how).await
+            }
+            None => {
+                let how = PublishOptions { source: "sent by the operator".to_owned(), key, ..how };
+                hive.publish(&Owner::Operator, staged, how).await
+            }
+        }
     };
-    let how = PublishOptions { source, key, ..how };
-    work::write(async move { hive.publish(&owner, staged, how).await }).await.map(answer)
+    work::write(work).await.map(answer)
 }
 
 fn answer(published: Published) -> (StatusCode, Json<Published>) {

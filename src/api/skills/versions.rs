@@ -89,7 +89,7 @@ pub(super) enum Packing {
 pub struct ArchiveParams {
     /// `tar.gz` or `tar.zst`.
     #[serde(default)]
-    #[param(inline, default = "tar.gz")]
+    #[param(value_type = String, pattern = "^tar[.](gz|zst)$", default = "tar.gz")]
     format: Packing,
 }
 

@@ -5,6 +5,7 @@ mod behaviour;
 mod client;
 mod connections;
 mod description;
+mod documents;
 mod doors;
 mod events;
 mod jobs;

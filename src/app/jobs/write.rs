@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Jobs that an agent may have before it can make no more.
-const MAX_OF_AGENT: usize = 1_000;
+pub(super) const MAX_OF_AGENT: usize = 1_000;
 
 impl Hive {
     /// Makes a job of a request's body (contract.md 5). An agent makes jobs for itself alone.

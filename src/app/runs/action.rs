@@ -86,6 +86,7 @@ fn scripts_of(prepared: &PreparedSkill) -> impl Iterator<Item = tools::Script> {
         skill: prepared.skill.id.clone(),
         version: prepared.version.clone(),
         path: path.clone(),
+        own: prepared.own,
     })
 }
 

@@ -130,18 +130,26 @@ impl Hive {
         id: &SkillId,
         enabled: bool,
     ) -> Result<SkillView> {
-        let _changing = self.registry.changing.lock().await;
-        let world = self.world();
-        let entry = find(&world, id)?;
-        may_change(caller, entry, false)?;
-        if entry.enabled != enabled {
-            let name = if enabled { "skill:enabled" } else { "skill:disabled" };
-            let data = json!({ "skill": { "id": id }, "by": by(caller) });
-            let skill = id.clone();
-            self.change(id, name, data, move |tx, now| db::skills::set_enabled(tx, &skill, enabled, now))
-                .await?;
-        }
+        may_change(caller, find(&self.world(), id)?, false)?;
+        self.set_skill_enabled(caller, id, enabled).await?;
         self.skill(id)
+    }
+
+    /// As [`Self::enable_skill`], for a caller who may.
+    pub(in crate::app) async fn set_skill_enabled(
+        self: &Arc<Self>,
+        caller: Option<&AgentId>,
+        id: &SkillId,
+        enabled: bool,
+    ) -> Result<()> {
+        let _changing = self.registry.changing.lock().await;
+        if find(&self.world(), id)?.enabled == enabled {
+            return Ok(());
+        }
+        let name = if enabled { "skill:enabled" } else { "skill:disabled" };
+        let data = json!({ "skill": { "id": id }, "by": by(caller) });
+        let skill = id.clone();
+        self.change(id, name, data, move |tx, now| db::skills::set_enabled(tx, &skill, enabled, now)).await
     }
 
     /// Deletes a skill with all versions; none of them can be published again with other content.
@@ -156,12 +164,7 @@ impl Hive {
         if entry.owner == Owner::BuiltIn {
             return Err(AppError::Conflict(format!("{id} is built in and cannot be deleted: disable it")));
         }
-        let users = users(&world, entry);
-        if !users.is_empty() {
-            let names: Vec<&str> = users.iter().map(|(_, detail)| detail.as_str()).collect();
-            let detail = format!("{id} is in use: {}; take it away there first", names.join("; "));
-            return Err(AppError::InUse { detail, errors: users });
-        }
+        self.must_be_unused(entry)?;
         let skill = id.clone();
         let sources = self.db.read(move |conn| db::skills::sources(conn, &skill)).await?;
         if let Some(source) = sources.iter().find(|s| entry.owner == Owner::Operator && self.has_source(s)) {
@@ -172,6 +175,17 @@ impl Hive {
         let data = json!({ "skill": { "id": id }, "by": by(caller) });
         let skill = id.clone();
         self.change(id, "skill:deleted", data, move |tx, _| db::skills::remove(tx, &skill)).await
+    }
+
+    /// Refuses while agents or other skills use it, each named.
+    pub(in crate::app) fn must_be_unused(&self, entry: &SkillEntry) -> Result<()> {
+        let users = users(&self.world(), entry);
+        if users.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = users.iter().map(|(_, detail)| detail.as_str()).collect();
+        let detail = format!("{} is in use: {}; take it away there first", entry.id, names.join("; "));
+        Err(AppError::InUse { detail, errors: users })
     }
 
     fn has_source(&self, place: &str) -> bool {
@@ -237,6 +251,8 @@ fn users(world: &World, entry: &SkillEntry) -> Vec<(String, String)> {
         let locked = world.lock.agents.get(&agent.id).and_then(|locked| locked.get(id));
         let named = agent.skills.iter().find(|r| r.id == *id);
         let how = match (locked, named) {
+            // That its author has it by itself is no use.
+            (Some(_), None) if entry.owner == Owner::Agent(agent.id.clone()) => return None,
             (Some(locked), _) => format!("agent {} has {id}@{}", agent.id, locked.version),
             (None, Some(named)) => format!("agent {} names {named} in skep.toml", agent.id),
             (None, None) => return None,

@@ -8,6 +8,8 @@ mod publish;
 mod resolve;
 mod rollback;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod text;
 mod upload;
 mod version;

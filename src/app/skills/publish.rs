@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use semver::Version;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
@@ -60,6 +61,11 @@ pub struct PublishOptions {
     pub expect_id: Option<SkillId>,
     /// Also what is odd but loads is an error.
     pub strict: bool,
+    /// The version of a SKILL.md that states none, which nobody may have published before; none: the next one, or that
+    /// of the same content.
+    pub version: Option<Version>,
+    /// How far it is trusted, when that does not follow from its publisher.
+    pub trust: Option<Trust>,
     /// A repeat under this key is answered the same.
     pub key: Option<OnceKey>,
 }
@@ -145,11 +151,11 @@ impl Hive {
         let world = self.world();
         let registry = &world.config.registry;
         let limits = model_limits(registry.limits);
-        let trust = match (publisher, registry.agent_skills) {
+        let trust = how.trust.unwrap_or(match (publisher, registry.agent_skills) {
             (Owner::BuiltIn | Owner::Operator, _) => Trust::Trusted,
             (Owner::Agent(_), AgentSkills::Auto) => Trust::Approved,
             (Owner::Agent(_), AgentSkills::Manual) => Trust::Pending,
-        };
+        });
         let (staged, report, text) = tokio::task::spawn_blocking(move || {
             let report = skill::load::read(staged.source(), limits);
             let read = |path: &str| staged.read(path).ok().flatten();

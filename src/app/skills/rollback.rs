@@ -32,7 +32,8 @@ impl Hive {
     ) -> Result<Vec<ChangeView>> {
         self.find_agent(agent)?;
         let name = agent.clone();
-        let history = self.db.read(move |conn| db::lock_history::recent(conn, &name, LOOKED_AT)).await?;
+        // Behind what is still being written of it.
+        let history = self.db.write(move |tx| db::lock_history::recent(tx, &name, LOOKED_AT)).await?;
         let changes = {
             let _changing = self.registry.changing.lock().await;
             let world = self.world();

@@ -47,7 +47,7 @@ pub(super) fn decide(
     let there = entry.into_iter().flat_map(|e| e.versions.values().map(|v| (&v.version, v.digest)));
     let all: Vec<(&Version, Digest)> = there.chain(retired.iter().map(|(v, d)| (v, *d))).collect();
     let version = if skill.shape == Shape::SkillMd && skill.version == Version::new(0, 0, 0) {
-        version_for(digest, &all)
+        how.version.clone().unwrap_or_else(|| version_for(digest, entry, &all))
     } else {
         skill.version.clone()
     };
@@ -60,6 +60,9 @@ pub(super) fn decide(
         };
         return Err(refused.into());
     }
+    if how.version.is_some() && known.is_some() {
+        return Err(AppError::Conflict(format!("{id}@{version} was published meanwhile")));
+    }
     let newest = entry.and_then(|e| e.versions.keys().next_back());
     if let (None, Some(newest), false) = (known, newest.filter(|n| **n > version), how.allow_older) {
         return Err(AppError::Conflict(format!(
@@ -71,10 +74,10 @@ pub(super) fn decide(
 }
 
 /// For a SKILL.md that states no version: that of the same content, else `0.0.0` and a patch more for each change
-/// (contract.md 2).
-fn version_for(digest: Digest, all: &[(&Version, Digest)]) -> Version {
-    if let Some((same, _)) = all.iter().find(|(_, d)| *d == digest) {
-        return (*same).clone();
+/// (contract.md 2). `all`: also those that were deleted.
+fn version_for(digest: Digest, entry: Option<&SkillEntry>, all: &[(&Version, Digest)]) -> Version {
+    if let Some(same) = entry.and_then(|e| e.versions.values().find(|v| v.digest == digest)) {
+        return same.version.clone();
     }
     let newest = all.iter().map(|(v, _)| *v).max();
     newest.map_or(Version::new(0, 0, 0), |v| Version::new(v.major, v.minor, v.patch + 1))

@@ -133,6 +133,7 @@ fn past(job: &JobView, clock: &Clock) -> Facts {
         "config" => "skep.toml",
         "agent" => "the agent itself",
         "api" => "the operator",
+        "skill" => "the skill of its name",
         other => other,
     };
     facts.push(("made by", origin.to_owned()));

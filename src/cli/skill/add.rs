@@ -141,7 +141,7 @@ fn show(context: &Context, args: &Args, report: &Report) -> Outcome {
     if report.lines.iter().any(|line| line.id.is_some()) {
         report.table(ui)?;
     }
-    if let Some(note) = report.supervisor.as_ref().and_then(|s| s.note()) {
+    if let Some(note) = report.supervisor.as_ref().and_then(uptake::Uptake::note) {
         ui.note(note);
     }
     ui.note(report.sum(args.dry_run));

@@ -73,6 +73,7 @@ fn every_other_value_of_every_key_is_understood() {
         [registry]
         sources = ["./skills/", "/srv/skills"]
         agent_skills = "auto"
+        poll = "1500ms"
         limits = { files = 10, total = "1MiB", file = 4096, manifest = "1kB" }
         [defaults]
         env = { A = "1", B = "2" }
@@ -97,6 +98,7 @@ fn every_other_value_of_every_key_is_understood() {
     let (config, told) = parse(text, "skep.toml").unwrap();
     assert_eq!(told, []);
     assert_eq!(config.timezone.as_deref(), Some("Europe/Berlin"));
+    assert_eq!(config.registry.poll, Some(std::time::Duration::from_millis(1_500)));
     assert_eq!(config.api.listen, None);
     assert_eq!(config.api.allowed_hosts[0], "hive.example.com");
     assert_eq!(config.registry.sources, [PathBuf::from("skills"), PathBuf::from("/srv/skills")]);

@@ -294,7 +294,8 @@ fn wants(job: &JobRow, event: &Raised) -> bool {
         None => *name == event.name,
     });
     // What an agent made hears what the operator raises, not what goes on in the hive: others' runs are not its own.
-    let named = named && (job.origin != Origin::Agent || !events::is_own(&event.name));
+    let named =
+        named && (!matches!(job.origin, Origin::Agent | Origin::Skill) || !events::is_own(&event.name));
     // What was raised before the job was made, changed or enabled is its past; ids tell, the clock may go back.
     // What goes too deep is told once: the news of that is deeper still, and heard by nobody.
     named && event.job != Some(job.id) && event.depth <= MAX_DEPTH && event.id > job.heard_until

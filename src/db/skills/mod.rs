@@ -455,3 +455,6 @@ fn parse_trust(text: &str) -> Result<Trust, DbError> {
         other => Err(DbError::bad_value("skill_version", "trust", other)),
     }
 }
+
+#[cfg(test)]
+mod tests;

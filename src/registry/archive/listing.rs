@@ -120,7 +120,11 @@ pub(super) fn judge(entries: &[Entry], limits: &SkillLimits, many: bool) -> Resu
     if top.is_none() && !many {
         second_root(&kept, &mut refusal);
     }
-    let inner = |path: &str| path[top.map_or(0, |top| top.len() + 1).min(path.len())..].to_owned();
+    // What is left out may stand beside the top.
+    let inner = |path: &str| {
+        let below = top.and_then(|top| path.strip_prefix(top)?.strip_prefix('/'));
+        below.unwrap_or(path).to_owned()
+    };
     let judged = Judged {
         files: kept.into_iter().map(|(p, i)| (i, inner(p))).filter(|(_, p)| !excluded(p)).collect(),
         left_out: others.into_iter().map(|(p, rule)| Fault::new(inner(p), rule)).collect(),
@@ -226,5 +230,69 @@ fn sizes(judged: &Judged, entries: &[Entry], limits: &SkillLimits, refusal: &mut
     }
     if total > limits.total {
         refusal.add(b"", format!("the skill has more than {} bytes (registry.limits.total)", limits.total));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn part() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec![
+            "a",
+            "b",
+            "A",
+            "SKILL.md",
+            "manifest.json",
+            "._a",
+            "..",
+            ".",
+            "",
+            ".git",
+            "vars.json",
+            "__MACOSX",
+            "é",
+            "\\",
+            "\n",
+        ])
+    }
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        let name = prop::collection::vec(part(), 1..4).prop_map(|parts| parts.join("/").into_bytes());
+        let what = prop_oneof![
+            4 => (0..200u64, any::<bool>()).prop_map(|(size, executable)| What::File { size, executable }),
+            1 => Just(What::Folder),
+            1 => Just(What::Refused("is a link")),
+        ];
+        (name, what).prop_map(|(name, what)| Entry { name, what })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_laid_are_distinct_files_within_the_limits_and_none_lies_in_another(
+            entries in prop::collection::vec(entry(), 0..12),
+            many in any::<bool>(),
+        ) {
+            let limits = SkillLimits { files: 6, total: 500, file: 150, manifest: 100 };
+            let Ok(judged) = judge(&entries, &limits, many) else { return Ok(()) };
+            let paths: BTreeSet<&String> = judged.files.values().collect();
+            prop_assert_eq!(paths.len(), judged.files.len());
+            prop_assert!(!paths.is_empty() && paths.len() <= 6);
+            for path in &paths {
+                prop_assert!(check_path(path).is_ok() && !excluded(path), "{}", path);
+                let inside = format!("{path}/");
+                prop_assert!(!paths.iter().any(|other| other.starts_with(&inside)));
+            }
+            let size = |index: &usize| match entries[*index].what {
+                What::File { size, .. } => size,
+                _ => panic!("only files are laid"),
+            };
+            prop_assert!(judged.files.keys().map(size).sum::<u64>() <= 500);
+            prop_assert!(judged.files.keys().all(|index| size(index) <= 150));
+            prop_assert!(many || entries.iter().all(|e| !matches!(e.what, What::Refused(_)) || e.name.starts_with(b"__MACOSX")
+                || e.name.starts_with(b"./__MACOSX")));
+        }
     }
 }

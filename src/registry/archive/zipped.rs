@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read, Seek};
 
-use zip::{CompressionMethod, ZipArchive};
+use zip::{CompressionMethod, ZipArchive, result::ZipError};
 
 use super::{
     Broken, Visit,
@@ -21,25 +21,27 @@ pub(super) fn walk(mut file: impl Read + Seek, most: usize, visit: &mut Visit<'_
         return Err(Broken::Theirs("it has far too many entries".into()));
     }
     file.rewind()?;
-    let mut zip = ZipArchive::new(BufReader::new(file)).map_err(broken)?;
-    zip.validate_header_consistency().map_err(broken)?;
+    let mut zip = ZipArchive::new(BufReader::new(file))?;
+    zip.validate_header_consistency()?;
     for index in 0..zip.len() {
         let entry = look(&zip, index)?;
         match entry.what {
-            What::File { .. } => visit(entry, &mut zip.by_index(index).map_err(broken)?)?,
+            What::File { .. } => visit(entry, &mut zip.by_index(index)?)?,
             _ => visit(entry, &mut io::empty())?,
         }
     }
     Ok(())
 }
 
-fn broken(e: zip::result::ZipError) -> Broken {
-    Broken::Theirs(e.to_string())
+impl From<ZipError> for Broken {
+    fn from(e: ZipError) -> Self {
+        Self::Theirs(e.to_string())
+    }
 }
 
 fn look<R: Read + Seek>(zip: &ZipArchive<R>, index: usize) -> Result<Entry, Broken> {
     const KIND: u32 = 0o170_000;
-    let entry = zip.by_index_data(index).map_err(broken)?;
+    let entry = zip.by_index_data(index)?;
     let mode = entry.unix_mode().unwrap_or(0);
     let name = entry.name_raw().to_vec();
     let packed = matches!(entry.compression(), CompressionMethod::Stored | CompressionMethod::Deflated);

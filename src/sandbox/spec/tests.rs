@@ -101,6 +101,7 @@ fn an_agent_becomes_exactly_this_container() {
       LANG: C.UTF-8
       LOG_LEVEL: info
       NODE_EXTRA_CA_CERTS: /etc/ssl/certs/ca-certificates.crt
+      PATH: "/opt/bin:/bin:/skep/bin"
       PIP_CERT: /etc/ssl/certs/ca-certificates.crt
       REQUESTS_CA_BUNDLE: /etc/ssl/certs/ca-certificates.crt
       SKEP_AGENT: writer
@@ -121,6 +122,9 @@ fn an_agent_becomes_exactly_this_container() {
         read_only: true
       - target: /etc/ssl/certs/ca-certificates.crt
         source: /h/.skep/ca.crt
+        read_only: true
+      - target: /node_modules/skep
+        source: /h/.skep/agents/writer/skep/node_modules/skep
         read_only: true
       - target: /skep
         source: /h/.skep/agents/writer/skep
@@ -192,11 +196,11 @@ fn an_image_without_a_path_gets_one_and_the_agents_own_wins() {
         ca_bundle: None,
         internet: "n",
     };
-    assert_eq!(container_spec(&input).env["PATH"], DEFAULT_PATH);
+    assert_eq!(container_spec(&input).env["PATH"], format!("{DEFAULT_PATH}:/skep/bin"));
     let mut own = agent();
     own.env.insert("PATH".to_owned(), "/x".to_owned());
     input.agent = &own;
-    assert_eq!(container_spec(&input).env["PATH"], "/x");
+    assert_eq!(container_spec(&input).env["PATH"], "/x:/skep/bin");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) struct Pattern {
     /// In prose.
     pub(super) in_prose: Severity,
     pub(super) expression: &'static str,
-    /// A hit is none when its line matches this.
+    /// A hit is none when this is found near it in its line.
     pub(super) unless: Option<&'static str>,
     pub(super) message: &'static str,
 }
@@ -46,11 +46,8 @@ impl Table {
             for hit in regex.find_iter(&text.bytes) {
                 let place = trimmed(&text.bytes, hit.range());
                 let line = text.line_range(place.start);
-                let known = unless
-                    .as_ref()
-                    .is_some_and(|u| u.is_match(&text.bytes[line.start..line.end.max(place.end)]));
                 // One hit of an expression a line is enough.
-                if known || line.end < last {
+                if line.end < last || unless.as_ref().is_some_and(|u| u.is_match(text.near(place.clone()))) {
                     continue;
                 }
                 last = line.end + 1;

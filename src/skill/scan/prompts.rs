@@ -65,7 +65,7 @@ const PATTERNS: &[Pattern] = &[
         rule: Rule::ModelInstruction,
         severity: Warning,
         in_prose: Warning,
-        expression: r"(?i)\b(?:run|execute|send|upload|install|delete|remove|push|post|transfer|pay|buy|modify|write|download|proceed|approve|accept)\b[^\n.]{0,60}?\bwithout\s+(?:asking|confirming|(?:any\s+|user\s+|the\s+user'?s?\s+|explicit\s+|further\s+)*(?:confirmation|consent|approval|permission)|telling|informing|prompting|notifying)\b",
+        expression: r"(?i)\b(?:run|execute|send|upload|install|push|post|transfer|pay|buy|download|proceed|approve|accept)\b[^\n.]{0,60}?\bwithout\s+(?:asking|confirming|(?:any\s+|user\s+|the\s+user'?s?\s+|explicit\s+|further\s+)*(?:confirmation|consent|approval|permission)|telling|informing|prompting|notifying)\b",
         unless: Some(r"(?i)\b(?:do\s+not|don'?t|never|only\s+(?:when|if)|unless)\b"),
         message: "Lets the model act without asking: see what it does",
     },

@@ -25,7 +25,7 @@ static RUNNER: LazyLock<Regex> = LazyLock::new(|| {
 /// Where a command is only spoken of.
 static SPOKEN: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)\A[ \t]*(?:#|//|\*|--|r?\x22{3})|\b(?:print|echo|printf|raise|warn\w*|error|log\w*|help|exit|throw|console)\b",
+        r"(?i)\A[ \t]*(?:#|//|\*|--|r?\x22{3})|\b(?:print|echo|printf|raise|warn\w*|error|info|note|log\w*|help|run|requires|exit|throw|console)\b",
     )
 });
 
@@ -38,12 +38,11 @@ pub(super) fn check(text: &Text<'_>, findings: &mut Findings) {
             (String::from_utf8_lossy(runner.as_bytes()), String::from_utf8_lossy(rest.as_bytes()));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let Some(package) = unpinned(&runner, &words) else { continue };
-        let line = text.line_range(whole.start());
-        let severity =
-            if !text.is_prose() && !SPOKEN.is_match(&text.bytes[line.clone()]) { Warning } else { Info };
         if text.is_prose() && !is_code(text, whole.start(), &fenced) {
             continue;
         }
+        let near = text.near(whole.start()..whole.start());
+        let severity = if text.is_script() && !SPOKEN.is_match(near) { Warning } else { Info };
         // A package once a file, unless it is worse there.
         if !told.insert((package.to_owned(), severity)) {
             continue;
@@ -106,11 +105,18 @@ fn unpinned<'a>(runner: &str, words: &[&'a str]) -> Option<&'a str> {
     None
 }
 
+/// Words that follow a command in a sentence.
+const WORDS: [&str; 20] = [
+    "a", "an", "and", "after", "any", "as", "at", "before", "for", "from", "if", "in", "is", "it", "of",
+    "on", "or", "the", "to", "with",
+];
+
 /// A name in a registry, rather than a path, a variable or a word of a sentence.
 fn is_package(word: &str) -> bool {
     let start = word.strip_prefix('@').unwrap_or(word);
     start.starts_with(|c: char| c.is_ascii_alphanumeric())
         && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"@/._-[]=<>~^!,*+".contains(&b))
+        && !WORDS.contains(&word)
         && !word.ends_with(['.', ','])
         && ![".", ".txt", ".toml", ".whl", ".tgz", ".py", ".sh"].iter().any(|end| word.ends_with(end))
 }
@@ -152,7 +158,7 @@ fn fences(text: &Text<'_>) -> Vec<std::ops::Range<usize>> {
 /// In a block, in backticks, or at the beginning of a line.
 fn is_code(text: &Text<'_>, at: usize, fenced: &[std::ops::Range<usize>]) -> bool {
     let index = fenced.partition_point(|block| block.end <= at);
-    let before = &text.bytes[text.line_range(at).start..at];
+    let before = text.before(at);
     fenced.get(index).is_some_and(|block| block.contains(&at))
         || before.iter().filter(|b| **b == b'`').count() % 2 == 1
         || before.iter().all(|b| b.is_ascii_whitespace() || *b == b'$')

@@ -12,6 +12,8 @@ const MORE_SCRIPTS: [&str; 20] = [
     "rs", "tsx", "vbs", "zsh", "cts",
 ];
 const PROSE: [&str; 9] = ["md", "markdown", "mdx", "txt", "rst", "adoc", "html", "htm", ""];
+/// Bytes on either side of a hit that can change what it means.
+const NEAR: usize = 400;
 /// Bytes of evidence around a hit, before it is escaped and cut.
 const AROUND: usize = 190;
 
@@ -28,6 +30,8 @@ pub(super) struct Text<'a> {
     pub(super) bytes: Cow<'a, [u8]>,
     kind: Kind,
     starts: Vec<usize>,
+    /// Whether the bytes are no text throughout.
+    broken: bool,
     /// Line of the file and encoding, when this was decoded from a literal.
     within: Option<(usize, &'static str)>,
 }
@@ -45,6 +49,7 @@ impl<'a> Text<'a> {
     /// Reads a file; what was hidden is taken out and given by itself.
     pub(super) fn read(path: &str, bytes: &'a [u8], executable: bool) -> (Self, Vec<Hidden>) {
         let kind = kind(path, bytes, executable);
+        let broken = std::str::from_utf8(bytes).is_err();
         let utf8 = utf16(bytes).map_or_else(|| String::from_utf8_lossy(bytes), Cow::Owned);
         let utf8 = match utf8 {
             Cow::Borrowed(text) => Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)),
@@ -57,17 +62,22 @@ impl<'a> Text<'a> {
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         };
         let starts = line_starts(&bytes);
-        (Self { bytes, kind, starts, within: None }, hidden)
+        (Self { bytes, kind, starts, broken, within: None }, hidden)
     }
 
     /// What was decoded from a literal in this text.
     pub(super) fn within(&self, line: usize, encoding: &'static str, bytes: Vec<u8>) -> Text<'static> {
         let within = self.within.or(Some((line, encoding)));
-        Text { starts: line_starts(&bytes), bytes: Cow::Owned(bytes), kind: self.kind, within }
+        Text { starts: line_starts(&bytes), bytes: Cow::Owned(bytes), kind: self.kind, broken: false, within }
     }
 
     pub(super) fn is_script(&self) -> bool {
         matches!(self.kind, Kind::Script | Kind::Shell)
+    }
+
+    /// Whether the bytes are no text throughout: data holds any character by chance.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     pub(super) fn is_shell(&self) -> bool {
@@ -99,6 +109,18 @@ impl<'a> Text<'a> {
         let index = self.starts.partition_point(|start| *start <= at);
         let start = self.starts[index - 1];
         start..self.starts.get(index).map_or(self.bytes.len(), |next| next - 1)
+    }
+
+    /// The hit and its line, of which so much that a line without end costs no more than others.
+    pub(super) fn near(&self, place: Range<usize>) -> &[u8] {
+        let line = self.line_range(place.start);
+        let start = line.start.max(place.start.saturating_sub(NEAR));
+        &self.bytes[start..line.end.min(place.end + NEAR).max(place.end)]
+    }
+
+    /// What stands before an offset in its line, as far as [`Self::near`] goes.
+    pub(super) fn before(&self, at: usize) -> &[u8] {
+        &self.bytes[self.line_range(at).start.max(at.saturating_sub(NEAR))..at]
     }
 
     /// The line of a hit, or the part of a long line.

@@ -19,7 +19,12 @@ const STAYS: &str =
 
 macro_rules! mind {
     () => {
-        r"(?:\bsoul\.md|\bCLAUDE(?:\.local)?\.md|\bAGENTS?\.md|\bGEMINI\.md|\bMEMORY\.md|\bmemory/[\w.-]+\.md|\.cursorrules|\.windsurfrules|\bcopilot-instructions\.md|/skills/custom/|\.claude/(?:settings|skills|agents|commands|hooks|memory)|\.agents/skills|\.mcp\.json)"
+        r"(?:\bsoul\.md|\bCLAUDE(?:\.local)?\.md|\bAGENTS?\.md|\bGEMINI\.md|\bMEMORY\.md|\bmemory/[\w.-]+\.md|\.cursorrules|\.windsurfrules|\bcopilot-instructions\.md|/skills/custom/[\w./$\{\}-]*|\.claude/(?:settings[\w.]*|(?:agents|commands|hooks|memory)[\w./-]*)|\.mcp\.json)"
+    };
+}
+macro_rules! skills {
+    () => {
+        r"\.(?:claude|agents)/skills/?"
     };
 }
 
@@ -55,7 +60,7 @@ const PATTERNS: &[Pattern] = &[
         severity: Danger,
         in_prose: Warning,
         expression: r"169\.254\.169\.254|\bmetadata\.google\.internal\b|\b100\.100\.100\.200\b",
-        unless: None,
+        unless: Some(r"(?i)\b(?:block|deny|denied|forbid|refuse|except)\w*\b|169\.254\.169\.254/32"),
         message: "Asks the cloud's metadata service, which hands out keys of the machine",
     },
     Pattern {
@@ -71,11 +76,28 @@ const PATTERNS: &[Pattern] = &[
         severity: Danger,
         in_prose: Danger,
         expression: concat!(
-            r"(?i)(?:>>?|\btee\s+(?:-a\s+)?|\bsed\s+-i\S*\s[^\n|;]*?|\b(?:cp|mv|ln|install)\s+[^\n|;&]*?)\s*['\x22]?[\w./~$\{\}-]*",
-            mind!()
+            r"(?i)(?:>>|\b(?:echo|cat|printf|curl|wget|jq|sed|awk|node|python[0-9.]*)\b[^\n]*?>|\btee\s+(?:-a\s+)?|\bsed\s+-i\S*\s[^\n|;]*?)\s*['\x22]?[\w./~$\{\}-]*",
+            mind!(),
+            r"|\b(?:cp|mv|ln|install)\s+[^\n|;&]*?\s['\x22]?[\w./~$\{\}-]*",
+            mind!(),
+            r"['\x22]?[ \t]*(?:$|[;&|)`]|2>)"
         ),
         unless: None,
         message: MEMORY,
+    },
+    // How a skill is installed by hand, elsewhere.
+    Pattern {
+        rule: Rule::MemoryWrite,
+        severity: Warning,
+        in_prose: Info,
+        expression: concat!(
+            r"(?i)\b(?:cp|mv|ln|install|git\s+clone)\s+[^\n|;&]*?\s['\x22]?[\w./~$\{\}-]*",
+            skills!(),
+            r"[\w./$\{\}-]*['\x22]?[ \t]*(?:$|[;&|)`]|2>)|>\s*['\x22]?[\w./~$\{\}-]*",
+            skills!()
+        ),
+        unless: None,
+        message: "Copies into a folder of skills: see that it is its own",
     },
     Pattern {
         rule: Rule::MemoryWrite,

@@ -43,7 +43,10 @@ pub(super) fn check(text: &Text<'_>, hidden: &[Hidden], findings: &mut Findings)
     let right_to_left = hidden.iter().any(|h| matches!(class(h.c), Class::Direction | Class::Mark))
         && String::from_utf8_lossy(&text.bytes).contains(is_right_to_left);
     let mut more = true;
-    for run in runs(hidden) {
+    // Two bytes that happen to be a character are no message.
+    let short = |run: &&[Hidden]| run.len() == 1 && run[0].c.len_utf8() <= 2;
+    let by_chance = |run: &&[Hidden]| text.is_broken() && (short(run) || class(run[0].c) == Class::Escape);
+    for run in runs(hidden).filter(|run| !by_chance(run)) {
         more &= tell(run, right_to_left, findings);
         if !more {
             break;

@@ -16,6 +16,7 @@ fn needs(list: &[Row<'_>]) -> BTreeMap<crate::ids::SkillId, Needs> {
         .map(|(id, env, binaries, skills)| {
             let needs = Needs {
                 env: owned(env),
+                vars: Vec::new(),
                 binaries: owned(binaries),
                 skills: skills.iter().map(|s| s.parse().unwrap()).collect(),
             };
@@ -41,6 +42,15 @@ fn what_is_missing_is_named_and_passed_on_to_all_who_need_it() {
         got,
         [("a", vec!["env:X", "binary:npx"]), ("b", vec!["skill:a"]), ("c", vec!["skill:b", "skill:gone"]),]
     );
+}
+
+#[test]
+fn a_required_variable_without_a_value_is_told_like_environment_and_once() {
+    let mut needs = needs(&[("a", &["X", "Y"], &[], &[]), ("b", &[], &[], &["a"])]);
+    needs.values_mut().next().unwrap().vars = vec!["X".into(), "CITY".into()];
+    let got = unavailable(&needs, |name| name == "CITY", |_| true);
+    let got: Vec<String> = got.iter().map(|(id, missing)| format!("{id} {}", missing.join(" "))).collect();
+    assert_eq!(got, ["a env:Y env:X env:CITY", "b skill:a"], "the container's environment is no value");
 }
 
 #[test]

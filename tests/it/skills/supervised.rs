@@ -98,7 +98,7 @@ fn a_skill_goes_through_every_verb() {
     let first = hive.run(&["skill", "diff", "tool", "1.0.0", "9.9.9"]);
     assert_eq!(first.code, 1, "{}", first.out);
 
-    let latest = |hive: &Hive| json(hive, &["show", "tool"], 0)["latest_version"].clone();
+    let latest = |hive: &Hive| json(hive, &["show", "tool"], 0)["latestVersion"].clone();
     assert_eq!(json(&hive, &["yank", "tool@1.1.0"], 0)["yanked"], true);
     assert_eq!(latest(&hive), "1.0.0");
     assert_eq!(json(&hive, &["yank", "tool@1.1.0", "--undo"], 0)["yanked"], false);

@@ -148,14 +148,14 @@ impl<'a> Importer<'a> {
             None | Some(Owner::Operator) => Some(skill),
             Some(Owner::BuiltIn) => {
                 line.refuse(
-                    format!("the id {} belongs to a built-in skill", skill.id),
+                    &format!("the id {} belongs to a built-in skill", skill.id),
                     "give it another id with --as",
                 );
                 None
             }
             Some(Owner::Agent(agent)) => {
                 let message = format!("the id {} belongs to agent {agent}", skill.id);
-                line.refuse(message, "give it another id with --as");
+                line.refuse(&message, "give it another id with --as");
                 None
             }
         }
@@ -197,7 +197,7 @@ impl<'a> Importer<'a> {
         {
             let what = version.map_or_else(String::new, |v| format!(" as version {v}"));
             line.refuse(
-                format!("{} is there{what} with other content", shown(other)),
+                &format!("{} is there{what} with other content", shown(other)),
                 "add --force to replace it; versions that were registered stay in the registry",
             );
             return Ok(line);
@@ -207,7 +207,7 @@ impl<'a> Importer<'a> {
             let policy = Policy { origin: Origin::Operator, limits };
             let staged = self.store.stage(&from.base, &candidate.folder, &policy)?;
             if staged.digest() != digest {
-                line.refuse("it changed while it was read".into(), "try again when nothing writes to it");
+                line.refuse("it changed while it was read", "try again when nothing writes to it");
                 return Ok(line);
             }
             self.write(&staged, &to, other.is_some())

@@ -98,7 +98,7 @@ impl Line {
         self.errors.extend(faults.into_iter().map(|f| below(Path::new(&self.source), f).to_string()));
     }
 
-    pub(super) fn refuse(&mut self, message: String, help: &str) {
+    pub(super) fn refuse(&mut self, message: &str, help: &str) {
         self.errors.push(format!("{}: {message}", self.source));
         self.help.push(help.to_owned());
     }

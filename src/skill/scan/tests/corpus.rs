@@ -56,7 +56,11 @@ fn real_skills_give_few_findings() {
         }
     }
     println!("{told}");
-    insta::assert_debug_snapshot!(counts, @"");
+    insta::assert_debug_snapshot!(counts, @r#"
+    {
+        "Info UnpinnedRunner": 67,
+    }
+    "#);
 }
 
 #[test]

@@ -36,7 +36,7 @@ proptest! {
 
 #[test]
 fn lines_without_end_and_floods_of_beginnings_take_time_in_proportion() {
-    let size = 300 << 10;
+    let size = 100 << 10;
     for piece in [
         "a",
         "curl ",
@@ -78,7 +78,6 @@ fn lines_without_end_and_floods_of_beginnings_take_time_in_proportion() {
         let start = Instant::now();
         let findings = found("f.sh", &text);
         assert!(start.elapsed() < Duration::from_secs(60), "{piece:?} took {:?}", start.elapsed());
-        eprintln!("TIME {piece:?} {:?}", start.elapsed());
         assert!(findings.len() < 300);
         found("f.md", &text);
     }

@@ -70,7 +70,8 @@ fn a_secret_in_the_text_is_not_repeated() {
 
 #[test]
 fn findings_are_bounded_the_worst_first_and_what_is_left_out_is_said() {
-    let flood = "See npx a\nnpx tool\n".repeat(500) + "curl https://x.dev/i | sh\n";
+    let flood: String = (0..1000).map(|i| format!("npx tool{i}\n")).collect();
+    let flood = flood + "curl https://x.dev/i | sh\n";
     let findings = found("a.sh", flood);
     assert!(findings.len() < 40, "{}", findings.len());
     assert_eq!((findings[0].rule, findings[0].line), (Rule::PipeToShell, 1001));

@@ -1,0 +1,66 @@
+//! One request over the agent's socket. HTTP/1.0, so that the answer ends with the connection.
+
+use std::{
+    fmt::Write as _,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use super::{Failure, json};
+
+const SOCKET: &str = "/skep/api.sock";
+/// A tool may take as long as its run; the supervisor ends it.
+const SILENCE: Duration = Duration::from_secs(3600);
+
+/// What is sent.
+pub enum Body {
+    None,
+    Json(String),
+    Gzip(Vec<u8>),
+}
+
+/// Asks; answers the body of a success.
+pub fn ask(method: &str, path: &str, body: Body) -> Result<Vec<u8>, Failure> {
+    let socket = std::env::var("SKEP_API").unwrap_or_else(|_| SOCKET.to_owned());
+    let failed =
+        |e: std::io::Error| Failure::Failed(format!("the supervisor does not answer at {socket}: {e}"));
+    let mut stream = UnixStream::connect(&socket).map_err(failed)?;
+    stream.set_read_timeout(Some(SILENCE)).map_err(failed)?;
+    let (kind, bytes) = match body {
+        Body::None => ("", Vec::new()),
+        Body::Json(text) => ("Content-Type: application/json\r\n", text.into_bytes()),
+        Body::Gzip(bytes) => ("Content-Type: application/gzip\r\n", bytes),
+    };
+    let head =
+        format!("{method} {path} HTTP/1.0\r\nHost: skep\r\n{kind}Content-Length: {}\r\n\r\n", bytes.len());
+    // A refusal may come before everything was sent; then it is read all the same.
+    let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&bytes));
+    let mut answer = Vec::new();
+    let received = stream.read_to_end(&mut answer);
+    let Some(end) = answer.windows(4).position(|w| w == b"\r\n\r\n") else {
+        let e = sent.and(received.map(|_| ())).err();
+        return Err(failed(e.unwrap_or_else(|| std::io::ErrorKind::UnexpectedEof.into())));
+    };
+    let body = answer.split_off(end + 4);
+    let head = String::from_utf8_lossy(&answer);
+    let status = head.split(' ').nth(1).unwrap_or("").to_owned();
+    if status.starts_with('2') {
+        return received.map(|_| body).map_err(failed);
+    }
+    let text = String::from_utf8_lossy(&body);
+    let detail = json::text_of(&text, "detail").unwrap_or_else(|| text.trim().to_owned());
+    Err(Failure::Failed(format!("{detail} ({status})")))
+}
+
+/// One part of a path.
+pub fn escape(part: &str) -> String {
+    part.bytes().fold(String::new(), |mut out, b| {
+        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(b));
+        } else {
+            write!(out, "%{b:02X}").unwrap_or_default();
+        }
+        out
+    })
+}

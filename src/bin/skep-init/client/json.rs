@@ -1,0 +1,156 @@
+//! As much JSON as the command needs: objects of strings out, one string of an answer in.
+
+/// An object being written.
+#[derive(Default)]
+pub struct Object {
+    text: String,
+}
+
+impl Object {
+    fn key(&mut self, key: &str) {
+        self.text.push(if self.text.is_empty() { '{' } else { ',' });
+        quote(&mut self.text, key);
+        self.text.push(':');
+    }
+
+    pub fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        quote(&mut self.text, value);
+    }
+
+    pub fn yes(&mut self, key: &str) {
+        self.key(key);
+        self.text.push_str("true");
+    }
+
+    pub fn list<'a>(&mut self, key: &str, values: impl Iterator<Item = &'a str>) {
+        self.key(key);
+        self.text.push('[');
+        for (i, value) in values.enumerate() {
+            if i > 0 {
+                self.text.push(',');
+            }
+            quote(&mut self.text, value);
+        }
+        self.text.push(']');
+    }
+
+    pub fn end(mut self) -> String {
+        if self.text.is_empty() {
+            self.text.push('{');
+        }
+        self.text.push('}');
+        self.text
+    }
+}
+
+fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            c if u32::from(c) < 0x20 => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                let code = c as usize;
+                out.push_str("\\u00");
+                out.push(char::from(HEX[code >> 4]));
+                out.push(char::from(HEX[code & 15]));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// The string under a key of the outermost object, which is written without blanks.
+pub fn text_of(json: &str, key: &str) -> Option<String> {
+    let mut rest = json.trim_start().strip_prefix('{')?;
+    let mut depth = 0;
+    let mut last: Option<String> = None;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth -= 1,
+            '"' => {
+                let (text, after) = string(rest)?;
+                rest = after;
+                if depth == 0 && last.as_deref() == Some(key) {
+                    return Some(text);
+                }
+                last = rest.starts_with(':').then_some(text);
+                continue;
+            }
+            ':' => continue,
+            _ => {}
+        }
+        last = None;
+    }
+    None
+}
+
+/// What stands before the closing quote, and what behind it.
+fn string(from: &str) -> Option<(String, &str)> {
+    let mut out = String::new();
+    let mut chars = from.char_indices();
+    let mut high = None;
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((out, &from[at + 1..])),
+            '\\' => match chars.next()?.1 {
+                'n' => out.push('\n'),
+                't' => out.push('\t'),
+                'r' => out.push('\r'),
+                'b' => out.push('\u{8}'),
+                'f' => out.push('\u{c}'),
+                'u' => {
+                    let mut code = 0;
+                    for _ in 0..4 {
+                        code = code << 4 | chars.next()?.1.to_digit(16)?;
+                    }
+                    match (high.take(), code) {
+                        (_, 0xd800..=0xdbff) => high = Some(code),
+                        (Some(first), 0xdc00..=0xdfff) => {
+                            out.extend(char::from_u32(0x10000 + ((first - 0xd800) << 10) + (code - 0xdc00)));
+                        }
+                        (_, code) => out.extend(char::from_u32(code)),
+                    }
+                }
+                other => out.push(other),
+            },
+            c => out.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_written_and_strings_found_again() {
+        let mut object = Object::default();
+        object.text("a\"b", "x\\\n\u{1}\u{1f600}é");
+        object.yes("flag");
+        object.list("tags", ["one", "t\"wo"].into_iter());
+        let text = object.end();
+        assert_eq!(
+            text,
+            "{\"a\\\"b\":\"x\\\\\\n\\u0001\u{1f600}é\",\"flag\":true,\"tags\":[\"one\",\"t\\\"wo\"]}"
+        );
+        assert_eq!(text_of(&text, "a\"b").as_deref(), Some("x\\\n\u{1}\u{1f600}é"));
+        assert_eq!(Object::default().end(), "{}");
+    }
+
+    #[test]
+    fn only_a_key_of_the_outermost_object_counts() {
+        let json = r#"{"title":"detail","status":4,"list":["detail","x"],"in":{"detail":"no"},"detail":"\ud83d\ude00 yes\u00e9"}"#;
+        assert_eq!(text_of(json, "detail").as_deref(), Some("\u{1f600} yesé"));
+        for broken in ["", "{", "[]", r#"{"detail":3}"#, r#"{"detail":"x"#, r#"{"detail":"\u12"}"#] {
+            assert_eq!(text_of(broken, "detail"), None, "{broken}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+import skep from './skep.cjs';
+
+export const skills = skep.skills;
+export const SkepError = skep.SkepError;
+export default skep;
