@@ -11,7 +11,7 @@ fn root() -> &'static Path {
 
 fn named(folder: &str, name: &str) -> Vec<Vec<u8>> {
     let entries = walkdir::WalkDir::new(root().join(folder)).sort_by_file_name().into_iter();
-    let files = entries.map(|e| e.unwrap()).filter(|e| e.file_name() == name);
+    let files = entries.map(Result::unwrap).filter(|e| e.file_name() == name);
     files.map(|e| fs::read(e.path()).unwrap()).collect()
 }
 

@@ -114,7 +114,7 @@ pub(super) fn inside(text: &Text<'_>, literal: &Literal, findings: &mut Findings
         "{name}, {} bytes, as {}: {}",
         literal.bytes.len(),
         literal.encoding,
-        text.around(literal.at.clone())
+        text.around(&literal.at)
     );
     findings.push(rule, severity.max(Warning), literal.line, &evidence, message(rule));
     true

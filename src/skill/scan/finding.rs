@@ -169,7 +169,7 @@ impl Findings {
         (rule, severity): (Rule, Severity),
         message: &str,
     ) -> bool {
-        let (line, evidence) = (text.line(place.start), text.around(place));
+        let (line, evidence) = (text.line(place.start), text.around(&place));
         match text.hidden_in() {
             None => self.push(rule, severity, line, &evidence, message),
             Some(how) => self.push(

@@ -5,6 +5,7 @@ use super::{
     declared::Declared,
     finding::{Findings, Rule, Severity::Warning},
 };
+use crate::ids::SkillId;
 
 /// Names shorter than this are near to everything.
 const SHORTEST: usize = 5;
@@ -14,7 +15,7 @@ const LONG: usize = 10;
 pub(super) fn look_alike(context: &Context<'_>, declared: &Declared, findings: &mut Findings) {
     let id = context.skill.id.as_str();
     let name = context.skill.name.trim();
-    for known in context.known.iter().map(|k| k.as_str()).filter(|known| *known != id) {
+    for known in context.known.iter().map(SkillId::as_str).filter(|known| *known != id) {
         let message = if near(id, known) {
             format!("The id {id} is nearly {known}, which another skill has: see that it is meant")
         } else if name.eq_ignore_ascii_case(known) {

@@ -47,7 +47,7 @@ impl Table {
                 let place = trimmed(&text.bytes, hit.range());
                 let line = text.line_range(place.start);
                 // One hit of an expression a line is enough.
-                if line.end < last || unless.as_ref().is_some_and(|u| u.is_match(text.near(place.clone()))) {
+                if line.end < last || unless.as_ref().is_some_and(|u| u.is_match(text.near(&place))) {
                     continue;
                 }
                 last = line.end + 1;

@@ -41,7 +41,7 @@ pub(super) fn check(text: &Text<'_>, findings: &mut Findings) {
         if text.is_prose() && !is_code(text, whole.start(), &fenced) {
             continue;
         }
-        let near = text.near(whole.start()..whole.start());
+        let near = text.near(&whole.range());
         let severity = if text.is_script() && !SPOKEN.is_match(near) { Warning } else { Info };
         // A package once a file, unless it is worse there.
         if !told.insert((package.to_owned(), severity)) {

@@ -173,7 +173,7 @@ fn base(path: &[u8]) -> &[u8] {
 
 fn decoded_then_run(text: &Text<'_>, findings: &mut Findings) {
     let decoded: BTreeSet<&[u8]> =
-        DECODED.captures_iter(&text.bytes).filter_map(|c| c.get(1)).map(|m| m.as_bytes()).collect();
+        DECODED.captures_iter(&text.bytes).filter_map(|c| c.get(1)).map(|name| name.as_bytes()).collect();
     if decoded.is_empty() {
         return;
     }

@@ -112,7 +112,7 @@ impl<'a> Text<'a> {
     }
 
     /// The hit and its line, of which so much that a line without end costs no more than others.
-    pub(super) fn near(&self, place: Range<usize>) -> &[u8] {
+    pub(super) fn near(&self, place: &Range<usize>) -> &[u8] {
         let line = self.line_range(place.start);
         let start = line.start.max(place.start.saturating_sub(NEAR));
         &self.bytes[start..line.end.min(place.end + NEAR).max(place.end)]
@@ -124,7 +124,7 @@ impl<'a> Text<'a> {
     }
 
     /// The line of a hit, or the part of a long line.
-    pub(super) fn around(&self, place: Range<usize>) -> String {
+    pub(super) fn around(&self, place: &Range<usize>) -> String {
         let line = self.line_range(place.start);
         let start = if place.start - line.start > AROUND / 2 { place.start } else { line.start };
         let end = line.end.max(place.end).min(start + 2 * AROUND);

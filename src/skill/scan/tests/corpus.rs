@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use super::*;
 
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = walkdir::WalkDir::new(folder).sort_by_file_name().into_iter().map(|e| e.unwrap());
+    let entries = walkdir::WalkDir::new(folder).sort_by_file_name().into_iter().map(Result::unwrap);
     let files = entries.filter(|e| e.file_type().is_file());
     files
         .map(|e| {
