@@ -53,7 +53,7 @@ impl<'a> Text<'a> {
         let utf8 = utf16(bytes).map_or_else(|| String::from_utf8_lossy(bytes), Cow::Owned);
         let utf8 = match utf8 {
             Cow::Borrowed(text) => Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)),
-            owned => owned,
+            owned @ Cow::Owned(_) => owned,
         };
         let hidden = hidden(&utf8);
         let clean = if hidden.is_empty() { utf8 } else { Cow::Owned(without_hidden(&utf8)) };
