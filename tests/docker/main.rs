@@ -4,6 +4,7 @@
 mod agent_tier;
 mod agents;
 mod bare;
+mod clients;
 mod clis;
 mod crash;
 mod door;

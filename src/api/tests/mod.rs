@@ -7,6 +7,7 @@ mod connections;
 mod description;
 mod doors;
 mod events;
+mod faces;
 mod jobs;
 mod problems;
 mod runs;
