@@ -167,7 +167,7 @@ fn note_preparation(agent: &Agent, result: Result<Arc<Preparation>, String>) {
 /// Removes versions from the view that were replaced, when nothing that may have started from them goes on.
 async fn collect(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let Some(preparation) = agent.preparation() else { return Ok(()) };
-    if preparation.config.main.is_some() {
+    if preparation.config.main.is_some() || agent.link.has_trees() {
         return Ok(());
     }
     let id = agent.id.clone();

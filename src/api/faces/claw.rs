@@ -48,6 +48,7 @@ pub struct SearchParams {
     /// Words; the last may be the beginning of one.
     q: String,
     /// Results at most: 25 unless told, never more than 200.
+    #[param(value_type = Option<u64>)]
     limit: Option<u32>,
     /// `exact`: `q` is a slug.
     #[param(inline)]
@@ -86,6 +87,7 @@ pub async fn search(
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// Items at most: 25 unless told, never more than 200.
+    #[param(value_type = Option<u64>)]
     limit: Option<u32>,
     /// `nextCursor` of the page before.
     cursor: Option<String>,

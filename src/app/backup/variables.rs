@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
     io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use serde_json::{Map, Value};
