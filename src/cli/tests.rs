@@ -42,6 +42,8 @@ fn the_help_lists_what_there_is() {
       events       Show what happened in the hive, and what happens; raise events
       secret       List, set and remove secrets
       doctor       Look for what is missing, wrong or unsafe on this machine
+      backup       Put the whole hive into one file, while it runs or not
+      restore      Make a hive of a backup
       completions  Print a script that completes skep's commands in a shell
 
     Options:

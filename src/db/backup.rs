@@ -66,12 +66,14 @@ fn read(conn: &Connection) -> Result<Content, DbError> {
     if verdict != "ok" {
         return Err(DbFault::Damaged(verdict).into());
     }
-    let mut query = conn.prepare("SELECT manifest FROM skill_version")?;
+    // What was declared stood beside each version until schema 4.
+    let table = if schema < 4 { "skill_version" } else { "skill_manifest" };
+    let mut query = conn.prepare(&format!("SELECT manifest FROM {table}"))?;
     let texts = query.query_map([], |r| r.get::<_, String>(0))?;
     let mut declared = Vec::new();
     for text in texts {
         let skill = serde_json::from_str(&text?);
-        declared.push(skill.map_err(|e| DbFault::BadValue(format!("skill_version.manifest: {e}")))?);
+        declared.push(skill.map_err(|e| DbFault::BadValue(format!("{table}.manifest: {e}")))?);
     }
     Ok(Content { schema, digests: skills::digests(conn)?, skills: declared })
 }

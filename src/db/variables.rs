@@ -15,8 +15,8 @@ use crate::ids::SkillId;
 /// The database fails.
 pub fn secret_names(conn: &Connection) -> Result<BTreeSet<String>, DbError> {
     let mut query = conn.prepare_cached(
-        "SELECT DISTINCT json_extract(var.value, '$.name') FROM skill_version, json_each(manifest, '$.vars') AS var \
-         WHERE trust IN ('trusted', 'approved') AND manifest LIKE '%\"secret\":true%' AND json_extract(var.value, '$.secret')",
+        "SELECT DISTINCT json_extract(var.value, '$.name') FROM skill_version \
+         JOIN skill_manifest USING (skill_id, version), json_each(manifest, '$.vars') AS var WHERE trust IN ('trusted', 'approved') AND manifest LIKE '%\"secret\":true%' AND json_extract(var.value, '$.secret')",
     )?;
     let names = query.query_map([], |r| r.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
@@ -28,7 +28,7 @@ pub fn secret_names(conn: &Connection) -> Result<BTreeSet<String>, DbError> {
 /// The database fails.
 pub fn has_trigger(conn: &Connection, id: &SkillId) -> Result<bool, DbError> {
     let mut query = conn.prepare_cached(
-        "SELECT 1 FROM skill_version WHERE skill_id = ?1 AND manifest LIKE '%\"trigger_config\"%'",
+        "SELECT 1 FROM skill_manifest WHERE skill_id = ?1 AND manifest LIKE '%\"trigger_config\"%'",
     )?;
     Ok(query.exists([id.as_str()])?)
 }

@@ -216,6 +216,11 @@ impl Link {
         Some(receiver)
     }
 
+    /// Whether a tree that this supervisor started goes on.
+    pub fn has_trees(&self) -> bool {
+        !self.lock().waiters.is_empty()
+    }
+
     /// What the init keeps of trees that it was not told to forget.
     pub fn kept(&self) -> Vec<ProcId> {
         self.lock().kept.keys().copied().collect()

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::{sync::SemaphorePermit, time::timeout};
 
@@ -18,7 +18,7 @@ use crate::{
     app::hive::Hive,
     config::units::format_size,
     db,
-    engine::{EngineError, Inspected, LABEL_ROOT, NetworkSpec, firewall},
+    engine::{EngineError, LABEL_ROOT, NetworkSpec, firewall},
     paths::HivePaths,
     sandbox::{
         spec,
@@ -29,8 +29,6 @@ use crate::{
 
 /// How long a started container's init may take to dial in.
 const DIAL_PATIENCE: Duration = Duration::from_secs(30);
-/// A container that lives on for so long after its memory ran out did not die of it.
-const SURVIVED: SignedDuration = SignedDuration::from_secs(1);
 /// Pause after the engine did not answer.
 const ENGINE_PAUSE: Duration = Duration::from_secs(1);
 /// How long an adoption waits before another look; the plan counts the whole time.
@@ -169,7 +167,7 @@ fn note_preparation(agent: &Agent, result: Result<Arc<Preparation>, String>) {
 /// Removes versions from the view that were replaced, when nothing that may have started from them goes on.
 async fn collect(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     let Some(preparation) = agent.preparation() else { return Ok(()) };
-    if preparation.config.main.is_some() {
+    if preparation.config.main.is_some() || agent.link.has_trees() {
         return Ok(());
     }
     let id = agent.id.clone();
@@ -441,7 +439,7 @@ async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         Ok(there) if there.state.running => {
             "a process inside lowered the limits of its init, which then could start nothing more".to_owned()
         }
-        Ok(there) if there.state.oom_killed && !survived_memory(agent, &there) => format!(
+        Ok(there) if there.state.oom_killed && !agent.survived_memory(&there) => format!(
             "its container ran out of memory (limit {}); raise `memory` or let it do less at once",
             format_size(there.spec.memory)
         ),
@@ -462,15 +460,6 @@ async fn bury(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         .map_err(|e: db::DbError| Failure::Other(e.to_string()))?;
     agent.state().restarts = counted;
     Err(Failure::Other(reason))
-}
-
-/// The engine never forgets that any process of a container was killed for memory. One that lived on for a
-/// while lost a child then, and ended for another reason.
-fn survived_memory(agent: &Agent, there: &Inspected) -> bool {
-    let finished: Option<Timestamp> = there.state.finished_at.as_deref().and_then(|t| t.parse().ok());
-    let state = agent.state();
-    let (Some((container, told)), Some(finished)) = (&state.out_of_memory, finished) else { return false };
-    *container == there.id && finished.duration_since(*told) > SURVIVED
 }
 
 async fn freeze(hive: &Hive, agent: &Agent, freeze: bool) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     prepare::Preparation,
@@ -28,6 +28,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// The same for what could not be prepared: an image that cannot be had, a disk that is full. It may cost more
 /// than a start.
 const REPREPARE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
+
+/// A container that lives on for so long after its memory ran out did not die of it.
+const SURVIVED: SignedDuration = SignedDuration::from_secs(1);
 
 /// An agent.
 pub struct Agent {
@@ -103,6 +106,17 @@ pub struct AgentState {
 }
 
 impl Agent {
+    /// The engine never forgets that any process of a container was killed for memory. One that lived on for a
+    /// while lost a child then, and ended for another reason.
+    pub fn survived_memory(&self, there: &Inspected) -> bool {
+        let finished: Option<Timestamp> = there.state.finished_at.as_deref().and_then(|t| t.parse().ok());
+        let state = self.state();
+        let (Some((container, told)), Some(finished)) = (&state.out_of_memory, finished) else {
+            return false;
+        };
+        *container == there.id && finished.duration_since(*told) > SURVIVED
+    }
+
     /// From its row in the database.
     #[must_use]
     pub fn new(hive: &Hive, row: &AgentRow) -> Arc<Self> {

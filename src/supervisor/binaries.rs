@@ -47,7 +47,7 @@ pub async fn look_up(agent: &Agent, wanted: &BTreeSet<String>) -> BTreeMap<Strin
             }
         }
         Err(e) => {
-            tracing::warn!(agent = %agent.id, error = %e, "cannot look for the programs that its skills need")
+            tracing::warn!(agent = %agent.id, error = %e, "cannot look for the programs that its skills need");
         }
     }
     known

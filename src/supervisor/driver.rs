@@ -85,7 +85,8 @@ async fn doubt(hive: &Hive) {
             let state = agent.state();
             (state.busy, state.status)
         };
-        if !busy && status == Some(Status::Running) && !agent.link.status().connected {
+        let up = matches!(status, Some(Status::Running | Status::Starting));
+        if !busy && up && !agent.link.status().connected {
             actions::set_status(hive, &agent, Status::Pending);
         }
     }

@@ -221,5 +221,5 @@ fn walk(
 pub fn tells(folder: impl AsFd) -> bool {
     const SILENT: [i64; 6] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997];
     // NFS, SMB, CIFS, SMB2, FUSE, 9P.
-    rustix::fs::fstatfs(folder).is_ok_and(|fs| !SILENT.contains(&(i64::from(fs.f_type) & 0xffff_ffff)))
+    rustix::fs::fstatfs(folder).is_ok_and(|fs| !SILENT.contains(&(fs.f_type & 0xffff_ffff)))
 }

@@ -54,10 +54,11 @@ async fn an_agent_reads_itself_and_is_refused_everything_else() {
         ("POST", "/update"),
         ("POST", "/hive/shutdown"),
         ("DELETE", "/skills/basic-tools"),
-        ("POST", "/skills"),
     ] {
         ask(403, method, path, "-H 'content-type: application/json' -d '{\"command\":[\"true\"]}'");
     }
+    // Archives it may send, folders of the operator's it may not name.
+    ask(403, "POST", "/skills", "-H 'content-type: application/json' -d '{\"path\":\"skills/x\"}'");
     ask(403, "POST", "/agents/bad/stop", "-d a=b");
     ask(403, "POST", "/agents/bad/stop", "-H 'x-skep-access: operator' -H 'authorization: Bearer x' -d ''");
     let seen = hive.sh("bad", &script).await;

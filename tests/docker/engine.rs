@@ -331,7 +331,7 @@ fn lay(folder: &std::path::Path, init: &str, user: (u32, u32)) -> AgentPaths {
     let mode = |name: &str, bits| {
         std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(bits)).unwrap();
     };
-    for name in ["skep", "view/custom", "custom", "workspace"] {
+    for name in ["skep/node_modules/skep", "view/custom", "custom", "workspace"] {
         std::fs::create_dir_all(at(name)).unwrap();
     }
     std::fs::write(at("skep/init"), format!("#!/bin/bash\n{init}\n")).unwrap();

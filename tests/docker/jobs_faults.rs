@@ -146,13 +146,13 @@ async fn runs_go_on_without_their_supervisor_and_are_taken_up_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_run_is_when_it_was_also_while_nobody_was_there() {
-    let ends = "#!/bin/bash\nwhile [ ! -e go ]; do sleep 0.02; done; date +%s.%N > ended\n";
+    let ends = "#!/bin/bash\n: > began; while [ ! -e go ]; do sleep 0.02; done; date +%s.%N > ended\n";
     let mut hive = hive_with(&[("ends.sh", ends)], "").await;
     let job = hive.make_job(json!({ "name": "e", "tool": "ends" })).await;
     let run = hive.run(job).await;
-    hive.run_until(run, "running", |r| r["status"] == "running").await;
-    hive.kill();
     let workspace = hive.agent_dir("a").join("workspace");
+    eventually("the run's beginning", async || workspace.join("began").exists()).await;
+    hive.kill();
     fs::write(workspace.join("go"), "").unwrap();
     let noted = || fs::read_to_string(workspace.join("ended")).unwrap_or_default();
     eventually("the run's end", async || !noted().is_empty()).await;

@@ -48,6 +48,7 @@ pub struct SearchParams {
     /// Words; the last may be the beginning of one.
     q: String,
     /// Results at most: 25 unless told, never more than 200.
+    #[param(value_type = Option<u64>)]
     limit: Option<u32>,
     /// `exact`: `q` is a slug.
     #[param(inline)]
@@ -86,6 +87,7 @@ pub async fn search(
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
     /// Items at most: 25 unless told, never more than 200.
+    #[param(value_type = Option<u64>)]
     limit: Option<u32>,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
@@ -265,7 +267,7 @@ pub async fn resolve(
     Params(HashParams { hash }): Params<HashParams>,
 ) -> Answer<Json<ClawResolved>> {
     let mut fingerprint = [0; 32];
-    hex::decode_to_slice(hash.trim(), &mut fingerprint)
+    hex::decode_to_slice(&hash, &mut fingerprint)
         .map_err(|_| Problem::invalid("?hash", "the hash is not a SHA-256 of 64 hex digits"))?;
     let slug = owner.of(&slug, "?slug")?;
     Ok(Json(work::read(hive.claw_resolve(&slug, &fingerprint)).await??))

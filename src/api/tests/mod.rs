@@ -8,6 +8,7 @@ mod description;
 mod documents;
 mod doors;
 mod events;
+mod faces;
 mod jobs;
 mod problems;
 mod runs;

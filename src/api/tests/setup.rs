@@ -30,6 +30,8 @@ pub const TOKEN: &str = "correct-horse-battery-staple";
 const CONFIG: &str = r#"
 [hive]
 name = "demo"
+[api]
+agent_requests_per_second = 1000
 [agents.reader]
 [agents.zoe]
 [agents.writer]

@@ -177,7 +177,7 @@ async fn others_resolve_a_pending_version_once_it_is_approved_and_not_when_it_is
     };
     assert_eq!(judge("approve", "").await.json()["trust"], "approved");
     assert_eq!(resolve().await["locked"][0]["id"], "notes");
-    assert_eq!(get(&open, "/v1/skills/notes").await["usedBy"], json!(["reader"]));
+    assert_eq!(get(&open, "/v1/skills/notes").await["usedBy"], json!(["reader", "writer"]), "its author too");
     assert_eq!(judge("reject", r#"{"reason":"no"}"#).await.json()["trust"], "rejected");
     assert!(resolve().await["error"].is_string());
     let trusted = open.call("POST", "/v1/skills/alpha-tools/versions/0.0.0/approve", "").await;

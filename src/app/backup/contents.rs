@@ -84,7 +84,7 @@ impl Contents<'_> {
                 }
                 Some(_) => {}
                 None => {
-                    pack.leave_out(file.as_os_str().as_encoded_bytes(), "it is outside of the hive's folder")
+                    pack.leave_out(file.as_os_str().as_encoded_bytes(), "it is outside of the hive's folder");
                 }
             }
         }

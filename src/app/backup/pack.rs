@@ -225,7 +225,7 @@ impl<'a> Pack<'a> {
     fn take(&mut self, open: &mut dyn FnMut() -> io::Result<File>, most: u64) -> io::Result<Taken> {
         let mut tries = 1;
         loop {
-            let taken = self.read(open()?, most)?;
+            let taken = self.read(&open()?, most)?;
             if !taken.changed || tries == TRIES {
                 return Ok(taken);
             }
@@ -233,13 +233,13 @@ impl<'a> Pack<'a> {
         }
     }
 
-    fn read(&self, file: File, most: u64) -> io::Result<Taken> {
+    fn read(&self, file: &File, most: u64) -> io::Result<Taken> {
         let before = file.metadata()?;
         let mut content = tempfile::spooled_tempfile_in(IN_MEMORY, &self.scratch);
         let (mut hash, mut size, mut shown) = (Sha256::new(), 0, 0);
         let mut masked = self.masker.stream();
         let mut buffer = vec![0; 128 << 10];
-        let mut from = (&file).take(most.saturating_add(1));
+        let mut from = file.take(most.saturating_add(1));
         loop {
             let bytes = match from.read(&mut buffer) {
                 Ok(0) => break,
@@ -269,6 +269,7 @@ impl<'a> Pack<'a> {
 }
 
 /// An error that names its file.
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it")]
 pub(super) fn named(path: &Path, e: io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }

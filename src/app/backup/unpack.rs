@@ -142,7 +142,7 @@ impl<'a> Unpack<'a> {
         else {
             return Err(self.damaged(format!("{shown} has a header that cannot be read")));
         };
-        let target = entry.link_name_bytes().map(|target| target.into_owned()).unwrap_or_default();
+        let target = entry.link_name_bytes().map(std::borrow::Cow::into_owned).unwrap_or_default();
         let kind = match entry.header().entry_type() {
             EntryType::Directory => {
                 DirBuilder::new().mode(0o700).create(&at).map_err(|e| named(&at, e))?;

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
     io,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ fn take_names<'a>(names: &mut BTreeSet<String>, vars: impl Iterator<Item = &'a V
 }
 
 impl Values {
-    fn take(&mut self, at: &PathBuf, path: &str, sections: bool, names: &BTreeSet<String>) -> io::Result<()> {
+    fn take(&mut self, at: &Path, path: &str, sections: bool, names: &BTreeSet<String>) -> io::Result<()> {
         let Some((meta, mut content)) = parse(at)? else { return Ok(()) };
         let mut secret = Vec::new();
         if sections {

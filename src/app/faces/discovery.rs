@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Candidate, Shown, Slug, Which};
+use super::{Candidate, Slug, Which, is_about};
 use crate::{
     app::{Result, hive::Hive, skills::Archive},
-    ids::is_hidden,
+    ids::{SkillId, is_hidden},
     skill::source::SKILL_MD,
 };
 
@@ -49,12 +49,11 @@ fn is_name(id: &str) -> bool {
 }
 
 /// One line that is not too long; the name when there is nothing to say.
-fn description(shown: &Shown) -> String {
-    let visible: String =
-        shown.about.description.chars().filter(|c| c.is_whitespace() || !is_hidden(*c)).collect();
+fn description(id: &SkillId, text: &str) -> String {
+    let visible: String = text.chars().filter(|c| c.is_whitespace() || !is_hidden(*c)).collect();
     let mut line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
-        line = shown.entry.id.to_string();
+        line = id.to_string();
     }
     let mut length = 0;
     let fits = |c: &char| {
@@ -72,14 +71,23 @@ impl Hive {
     pub async fn discovery_index(&self) -> Result<DiscoveryIndex> {
         let world = self.world();
         let named = world.index.skills.values().filter(|entry| is_name(entry.id.as_str()));
-        let asked = named.filter_map(Candidate::of).map(|c| (c.entry, c.version)).collect();
+        let (known, unknown): (Vec<Candidate>, Vec<Candidate>) =
+            named.filter_map(Candidate::of).partition(|c| is_about(&c.entry, &c.version));
+        let asked = unknown.into_iter().map(|c| (c.entry, c.version)).collect();
+        let read = self.shown(asked).await?.into_iter().map(|s| (s.entry, s.version, s.about.description));
+        let known = known.into_iter().map(|c| {
+            let description = c.entry.about.description.clone();
+            (c.entry, c.version, description)
+        });
+        let mut all: Vec<_> = known.chain(read).collect();
+        all.sort_by(|a, b| a.0.id.cmp(&b.0.id));
         let mut skills = Vec::new();
-        for shown in self.shown(asked).await? {
-            let (id, version) = (&shown.entry.id, &shown.version.version);
-            let artifact = match self.artifact(id, &shown.version).await {
+        for (entry, version, text) in all {
+            let (id, number) = (&entry.id, &version.version);
+            let artifact = match self.artifact(id, &version).await {
                 Ok(artifact) => artifact,
                 Err(e) => {
-                    tracing::warn!(skill = %id, %version, "left out of the index of skills: {e}");
+                    tracing::warn!(skill = %id, version = %number, "left out of the index of skills: {e}");
                     continue;
                 }
             };
@@ -87,8 +95,8 @@ impl Hive {
             skills.push(DiscoverySkill {
                 name: id.to_string(),
                 kind: kind.to_owned(),
-                description: description(&shown),
-                url: format!("/.well-known/agent-skills/{id}/{version}/{file}"),
+                description: description(id, &text),
+                url: format!("/.well-known/agent-skills/{id}/{number}/{file}"),
                 digest: artifact.digest.to_string(),
             });
         }

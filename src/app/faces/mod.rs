@@ -61,6 +61,11 @@ fn latest(entry: &SkillEntry) -> Option<&VersionEntry> {
     open(entry).filter(|v| !v.yanked).max_by_key(|v| v.rank())
 }
 
+/// Whether what an entry says of itself is what this version says: its newest one may be one that others do not see.
+fn is_about(entry: &SkillEntry, version: &VersionEntry) -> bool {
+    entry.latest().is_some_and(|newest| newest.version == version.version)
+}
+
 /// Which skill is asked for.
 #[derive(Debug, Clone)]
 pub struct Slug {
@@ -122,8 +127,7 @@ impl Hive {
             for (entry, version) in asked {
                 let Some((_, at)) = db::skills::origin(conn, &entry.id, &version.version)? else { continue };
                 let mut about = entry.about.clone();
-                // An entry is about its newest version, which may be one that others do not see.
-                if entry.latest().is_none_or(|newest| newest.version != version.version)
+                if !is_about(&entry, &version)
                     && let Some(skill) = db::skills::manifest(conn, &entry.id, &version.version)?
                 {
                     about = About { name: skill.name, description: skill.description, tags: skill.tags };

@@ -70,7 +70,7 @@ impl Hive {
         match self.settle_jobs(&self.world(), false).await {
             Ok(faults) => self.note_job_faults(faults),
             Err(e) => {
-                tracing::error!(error = %e, "cannot bring the jobs of skep.toml in line with the skills")
+                tracing::error!(error = %e, "cannot bring the jobs of skep.toml in line with the skills");
             }
         }
     }

@@ -12,7 +12,7 @@ use std::{
 use super::*;
 use crate::{
     api::tests::setup,
-    app::Hive,
+    app::{Hive, types::AppError},
     config::model::SkillLimits,
     db::{self, Db},
     registry::{index::Owner, staging::Staged, store::Store},
