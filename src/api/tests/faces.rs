@@ -36,7 +36,11 @@ async fn told_of_notes(open: &Open, version: &str) -> Vec<bool> {
     let index = get(open, INDEX).await["skills"].clone();
     vec![
         slugs(&get(open, "/api/v1/skills?limit=200").await).contains(&"notes".to_owned()),
-        !get(open, "/api/v1/search?q=notes").await["results"].as_array().unwrap().is_empty(),
+        get(open, "/api/v1/search?q=notes").await["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|s| s["slug"] == "notes"),
         status(open, "/api/v1/skills/notes").await == 200,
         status(open, "/api/v1/skills/notes/versions").await == 200,
         status(open, &format!("/api/v1/skills/notes/versions/{version}")).await == 200,
