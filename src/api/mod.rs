@@ -89,6 +89,7 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(skills::versions::file))
         .routes(routes!(skills::versions::archive))
         .routes(routes!(skills::versions::diff))
+        .routes(routes!(skills::versions::review))
         .routes(routes!(skills::judge::yank))
         .routes(routes!(skills::judge::unyank))
         .routes(routes!(skills::judge::deprecate))

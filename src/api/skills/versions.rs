@@ -21,7 +21,11 @@ use crate::{
         problem::{Problem, Problems},
         work,
     },
-    app::{Hive, skills::Archive, types::SkillVersionDetail},
+    app::{
+        Hive,
+        skills::{Archive, SkillReview},
+        types::SkillVersionDetail,
+    },
     ids::SkillId,
     registry::archive::Format,
     skill::diff::Diff,
@@ -151,4 +155,13 @@ pub async fn diff(
     let from = params.from.as_deref().filter(|v| !v.is_empty()).map(|v| version("?from", v)).transpose()?;
     let to = version("?to", &params.to)?;
     Ok(Json(work::read(hive.skill_diff(&id, from.as_ref(), &to)).await??))
+}
+
+/// What to look at before a version is approved: findings of the scanner, each with rule, file, line and decoded
+/// evidence, and what changed since the last version that is trusted or approved. The operator's alone.
+#[utoipa::path(get, path = "/v1/skills/{id}/versions/{version}/review", tag = "skills",
+    params(("id" = String, Path, example = "cron-tools"), ("version" = String, Path, example = "1.0.0")),
+    responses((status = 200, body = SkillReview), Problems))]
+pub async fn review(State(hive): State<Arc<Hive>>, at: Exact) -> Answer<Json<SkillReview>> {
+    Ok(Json(work::read(hive.skill_review(&at.id, &at.version)).await??))
 }

@@ -33,6 +33,7 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
     ("POST", "/v1/document-tools/{tool}", true, false),
     ("DELETE", "/v1/skills/{id}", true, false),
     ("GET", "/v1/skills/{id}/diff", true, false),
+    ("GET", "/v1/skills/{id}/versions/{version}/review", false, false),
     ("POST", "/v1/skills/{id}/enable", false, false),
     ("POST", "/v1/skills/{id}/disable", false, false),
     ("POST", "/v1/skills/{id}/versions", true, false),

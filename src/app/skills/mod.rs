@@ -6,6 +6,7 @@ mod judge;
 mod list;
 mod publish;
 mod resolve;
+mod review;
 mod rollback;
 mod rules;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use judge::Verdict;
 pub(super) use list::find;
 pub use list::{Found, SkillFilter};
 pub use publish::{Only, Outcome, PublishOptions, Published};
+pub use review::SkillReview;
 pub use upload::Uploaded;
 pub use version::Archive;
 pub(super) use version::{blocking, stream};

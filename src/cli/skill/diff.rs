@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 /// First what matters most to whoever approves: what is asked for. Then the files.
-fn render(title: &str, diff: &Diff, color: bool) -> String {
+pub(super) fn render(title: &str, diff: &Diff, color: bool) -> String {
     let paint = |text: String, style: Style| if color { text.style(style).to_string() } else { text };
     let by_sign = |line: &str| match line.as_bytes().first() {
         Some(b'+') => paint(line.to_owned(), Style::new().green()),

@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod list;
 mod publish;
+mod review;
 mod verbs;
 
 use std::{path::PathBuf, str::FromStr};
@@ -37,7 +38,7 @@ Examples:
 const APPROVE_EXAMPLES: &str = "\
 Examples:
   skep skill list                       what is pending
-  skep skill diff weather               what the newest version changes
+  skep skill review weather             what the scanner finds, and what changed
   skep skill approve weather@1.0.1";
 
 const ROLLBACK_EXAMPLES: &str = "\
@@ -248,6 +249,9 @@ pub enum Command {
     /// Show what one version changes against another: files, and what it asks for
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Args),
+    /// Show what the scanner finds in a version, and what changed since the last accepted one
+    #[command(after_help = review::EXAMPLES)]
+    Review(review::Args),
     /// Let a disabled skill be resolved again
     Enable(IdArgs),
     /// Keep a skill from being resolved anew
@@ -278,6 +282,7 @@ pub(super) async fn run(context: &Context, command: &Command) -> Outcome {
         Command::Reject(args) => verbs::reject(context, args).await,
         Command::Rollback(args) => verbs::rollback(context, args).await,
         Command::Diff(args) => diff::run(context, args).await,
+        Command::Review(args) => review::run(context, args).await,
         Command::Enable(args) => verbs::enable(context, args, true).await,
         Command::Disable(args) => verbs::enable(context, args, false).await,
     }

@@ -18,7 +18,11 @@ use super::{
     },
     DeprecateArgs, Exact, IdArgs, RmArgs, RollbackArgs, VersionArgs, YankArgs,
 };
-use crate::{app::types::SkillView, registry::sources};
+use crate::{
+    app::{skills::SkillReview, types::SkillView},
+    registry::sources,
+    skill::scan::Severity,
+};
 
 /// `skep skill reject`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +82,19 @@ pub(super) async fn deprecate(context: &Context, args: &DeprecateArgs) -> Outcom
 
 pub(super) async fn approve(context: &Context, args: &VersionArgs) -> Outcome {
     let done = format!("{} is approved: any agent may use it", shown(&args.version));
-    act::<()>(context, &path(&args.version, "approve"), None, args.json, &done).await
+    let code = act::<()>(context, &path(&args.version, "approve"), None, args.json, &done).await?;
+    // Judged on its own: what the scanner says changes nothing.
+    if let Ok(review) = context.client()?.get::<SkillReview>(&path(&args.version, "review"), &[]).await {
+        let bad = review.findings.iter().filter(|f| f.severity == Severity::Danger).count();
+        if bad > 0 {
+            context.ui.warn(format!(
+                "the scanner found {bad} dangerous places in it; `skep skill review {0}` shows them, `skep skill reject \
+                 {0}` takes it back",
+                shown(&args.version)
+            ));
+        }
+    }
+    Ok(code)
 }
 
 pub(super) async fn reject(context: &Context, args: &RejectArgs) -> Outcome {
