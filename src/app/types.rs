@@ -375,6 +375,9 @@ pub struct LockedView {
     pub version: String,
     /// `sha256:…`.
     pub digest: String,
+    /// The agent wrote it: it follows its newest version, and is not in `skep.lock`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
 }
 
 /// A change of `skep.lock`.

@@ -119,6 +119,7 @@ fn locked(skills: &resolver::LockedAgent) -> Vec<LockedView> {
         id: id.to_string(),
         version: locked.version.to_string(),
         digest: locked.digest.to_string(),
+        own: false,
     };
     skills.iter().map(view).collect()
 }
@@ -138,7 +139,7 @@ fn changes(lock: &Lock, views: &[ResolveView]) -> Vec<String> {
         let Some(Ok(agent)) = view.agent.as_deref().map(str::parse::<AgentId>) else { continue };
         let none = resolver::LockedAgent::new();
         let before = locked(lock.agents.get(&agent).unwrap_or(&none));
-        for new in view.locked.iter().filter(|new| !before.contains(new)) {
+        for new in view.locked.iter().filter(|new| !new.own && !before.contains(new)) {
             match before.iter().find(|old| old.id == new.id) {
                 Some(old) if old.version == new.version => {
                     changed.push(format!("{agent}: {} {} has other content", new.id, new.version));
@@ -165,7 +166,8 @@ fn show(context: &Context, view: &ResolveView, gap: bool) -> Result<(), Failure>
         context.ui.line(format!("{}:", view.agent.as_deref().unwrap_or("request")))?;
         for skill in &view.locked {
             let digest = skill.digest.get(..19).unwrap_or(&skill.digest);
-            context.ui.line(format!("  {}@{}  {digest}", skill.id, skill.version))?;
+            let own = if skill.own { "  its own" } else { "" };
+            context.ui.line(format!("  {}@{}  {digest}{own}", skill.id, skill.version))?;
         }
     }
     for warning in &view.warnings {

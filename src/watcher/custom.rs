@@ -33,7 +33,7 @@ use crate::ids::AgentId;
 /// Folders watched for one agent; what lies in further ones is found by the sweep.
 const MAX_WATCHES: usize = 1_024;
 /// Events of one agent in [`WINDOW`] above which it is not listened to for a while.
-const FLOOD: u32 = 20_000;
+const FLOOD: u32 = if cfg!(test) { 2_000 } else { 20_000 };
 const WINDOW: Duration = Duration::from_secs(1);
 /// How long a flood is not listened to: at first, and at most.
 const MUTE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));

@@ -217,7 +217,7 @@ print(n)\"";
         paused = hive.status("bad", "paused") => paused,
         () = async {
             hive.sh("bad", "dd if=/dev/zero of=/workspace/x bs=1M count=64").await;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         } => unreachable!("it waits for ever"),
     };
     assert!(paused["reason"].as_str().unwrap().contains("32MiB"), "{paused:#}");

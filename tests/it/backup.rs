@@ -109,6 +109,11 @@ fn a_hive_that_runs_comes_back_elsewhere_with_its_jobs_runs_skills_and_workspace
     symlink("notes/day.txt", hive.root.join(format!("{workspace}/link"))).unwrap();
     hive.write(".skep/agents/helper/custom/own/SKILL.md", "---\ndescription: Mine\n---\n");
     hive.write(".skep/agents/helper/runs/1/output", "kept");
+    let began = std::time::Instant::now();
+    while hive.run(&["skill", "show", "own"]).code != 0 {
+        assert!(began.elapsed().as_secs() < 60, "what the agent wrote is registered");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     let report = json(hive, &["backup", "hive.tar.zst"]);
     assert_eq!(report["left_out"], serde_json::json!([]), "{report}");
     assert_eq!(fs::metadata(hive.root.join("hive.tar.zst")).unwrap().mode() & 0o777, 0o600);
@@ -308,6 +313,9 @@ fn a_file_that_never_holds_still_is_told() {
     hive.write(".skep/agents/helper/workspace/log", &"x".repeat(1 << 20));
     let mut writer =
         Command::new("sh").args(["-c", "while :; do printf y >> \"$0\"; done"]).arg(&at).spawn().unwrap();
+    while fs::metadata(&at).unwrap().len() == 1 << 20 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     let report = json(&hive, &["backup", "a.tar.zst"]);
     writer.kill().unwrap();
     writer.wait().unwrap();

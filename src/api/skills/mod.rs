@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::{
+    access::Caller,
     extract::{Body, MaybeBody, Name, Params, yes_or_no},
     page::{Order, Page, PageParams},
     problem::{FieldFault, Problem, Problems},
@@ -53,12 +54,13 @@ pub struct SkillParams {
     responses((status = 200, body = Page<SkillView>), Problems))]
 pub async fn list(
     State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
     Params(params): Params<SkillParams>,
     Params(page): Params<PageParams>,
 ) -> Answer<Json<Page<SkillView>>> {
     let SkillParams { owner, tag, q, include_disabled } = params;
     let order = if q.is_some() { Order::AsGiven } else { Order::Key };
-    let filter = SkillFilter { owner, tag, q: q.clone(), include_disabled };
+    let filter = SkillFilter { owner, tag, q: q.clone(), include_disabled, caller };
     let page = page.cut(work::read(hive.skills(filter)).await??, order, Found::id)?;
     let items = work::read(hive.skill_views(&page.items, q)).await??;
     Ok(Json(Page { items, next: page.next }))
@@ -67,8 +69,12 @@ pub async fn list(
 /// Shows a skill.
 #[utoipa::path(get, path = "/v1/skills/{id}", tag = "skills", params(("id" = String, Path)),
     responses((status = 200, body = SkillView), Problems))]
-pub async fn show(State(hive): State<Arc<Hive>>, Name(id): Name<SkillId>) -> Answer<Response> {
-    let json = hive.skill_json(&id)?;
+pub async fn show(
+    State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
+    Name(id): Name<SkillId>,
+) -> Answer<Response> {
+    let json = hive.skill_json(caller.as_ref(), &id)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 

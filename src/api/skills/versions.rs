@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use crate::{
     api::{
+        access::Caller,
         extract::{Name, Params},
         problem::{Problem, Problems},
         work,
@@ -60,7 +61,12 @@ fn version(pointer: &str, text: &str) -> Result<Version, Problem> {
 #[utoipa::path(get, path = "/v1/skills/{id}/versions/{version}", tag = "skills",
     params(("id" = String, Path, example = "cron-tools"), ("version" = String, Path, example = "1.0.0")),
     responses((status = 200, body = SkillVersionDetail), Problems))]
-pub async fn show(State(hive): State<Arc<Hive>>, at: Exact) -> Answer<Json<SkillVersionDetail>> {
+pub async fn show(
+    State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
+    at: Exact,
+) -> Answer<Json<SkillVersionDetail>> {
+    hive.may_read(caller.as_ref(), &at.id, &at.version)?;
     Ok(Json(work::read(hive.skill_version(&at.id, &at.version)).await??))
 }
 
@@ -70,7 +76,8 @@ pub async fn show(State(hive): State<Arc<Hive>>, at: Exact) -> Answer<Json<Skill
         ("path" = String, Path, description = "Relative to the skill's folder; may hold `/`", example = "SKILL.md")),
     responses((status = 200, description = "Its bytes",
         content(([u8] = "application/octet-stream"), (String = "text/plain"))), Problems))]
-pub async fn file(State(hive): State<Arc<Hive>>, at: Exact) -> Answer<Response> {
+pub async fn file(State(hive): State<Arc<Hive>>, Caller(caller): Caller, at: Exact) -> Answer<Response> {
+    hive.may_read(caller.as_ref(), &at.id, &at.version)?;
     let bytes = work::read(hive.skill_file(&at.id, &at.version, &at.path)).await??;
     let text = std::str::from_utf8(&bytes).is_ok_and(|t| !t.contains('\0'));
     let kind = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
@@ -107,10 +114,12 @@ pub struct ArchiveParams {
         (status = 304, description = "It is the one that `If-None-Match` names"), Problems))]
 pub async fn archive(
     State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
     at: Exact,
     Params(params): Params<ArchiveParams>,
     headers: HeaderMap,
 ) -> Answer<Response> {
+    hive.may_read(caller.as_ref(), &at.id, &at.version)?;
     let (format, kind, ending) = match params.format {
         Packing::Gzip => (Format::TarGz, "application/gzip", "tar.gz"),
         Packing::Zstd => (Format::TarZst, "application/zstd", "tar.zst"),
@@ -149,11 +158,15 @@ pub struct DiffParams {
     responses((status = 200, body = Diff), Problems))]
 pub async fn diff(
     State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
     Name(id): Name<SkillId>,
     Params(params): Params<DiffParams>,
 ) -> Answer<Json<Diff>> {
     let from = params.from.as_deref().filter(|v| !v.is_empty()).map(|v| version("?from", v)).transpose()?;
     let to = version("?to", &params.to)?;
+    for version in from.iter().chain([&to]) {
+        hive.may_read(caller.as_ref(), &id, version)?;
+    }
     Ok(Json(work::read(hive.skill_diff(&id, from.as_ref(), &to)).await??))
 }
 

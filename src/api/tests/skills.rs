@@ -4,6 +4,8 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
+use crate::{app::skills::PublishOptions, config::model::SkillLimits};
+
 use super::{
     client::Answer,
     setup::{Open, open, open_with},
@@ -114,7 +116,12 @@ async fn what_is_refused_tells_every_reason_and_leaves_nothing() {
     let unknown = open.upload("/v1/skills/notes/versions", &[], &notes("x"), false).await;
     assert_eq!(unknown.status, 404);
     let staging = open.hive.paths.store().join("staging");
-    assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
+    // Copies go after the answer.
+    let began = std::time::Instant::now();
+    while std::fs::read_dir(&staging).unwrap().count() > 0 {
+        assert!(began.elapsed().as_secs() < 30, "nothing stays behind");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     for kind in ["text/plain", "multipart/form-data", "application/x-www-form-urlencoded", "application/pdf"]
     {
         let answer = open.call_with("POST", "/v1/skills", &[("Content-Type", kind)], "x").await;
@@ -404,4 +411,44 @@ async fn whoever_approves_sees_findings_with_evidence_and_what_changed_since_the
     );
     let text = review["diff"]["files"][0]["text"].as_str().unwrap();
     assert!(text.contains("+curl -s"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_approval_or_was_rejected_is_no_text_for_other_agents() {
+    let open = open_with(&config("manual", "")).await;
+    let reader = "reader".parse().unwrap();
+    let write = async |description: &str, text: &str| {
+        let file = format!("---\nname: diary\ndescription: {description}\n---\n\n{text}\n");
+        let files = [("SKILL.md", false, file.as_bytes())];
+        let staged = open.hive.store.stage_files("diary", files, &SkillLimits::default()).unwrap();
+        open.hive.publish_own(&reader, staged, PublishOptions::default()).await.unwrap();
+    };
+    write("Keeps a diary.", "one").await;
+    let reads = ["", "/versions/0.0.0", "/versions/0.0.0/files/SKILL.md", "/versions/0.0.0/archive"];
+    let status =
+        async |path: &str| open.call_as_agent("GET", &format!("/v1/skills/diary{path}"), "").await.status;
+    for path in reads {
+        assert_eq!(status(path).await, 404, "{path}");
+    }
+    let listed = async || {
+        let all = open.call_as_agent("GET", "/v1/skills?limit=1000", "").await.json();
+        all["items"].as_array().unwrap().iter().any(|s| s["id"] == "diary")
+    };
+    assert!(!listed().await);
+    open.call("POST", "/v1/skills/diary/versions/0.0.0/approve", "").await;
+    for path in reads {
+        assert_eq!(status(path).await, 200, "{path}");
+    }
+    assert!(listed().await);
+    write("Something hidden.", "unheard-of").await;
+    let seen = open.call_as_agent("GET", "/v1/skills/diary", "").await;
+    assert!(!seen.body.contains("hidden") && !seen.body.contains("0.0.1"), "{seen:?}");
+    let found = open.call_as_agent("GET", "/v1/skills?q=unheard", "").await;
+    assert_eq!(found.json()["items"], json!([]));
+    assert_eq!(status("/diff?from=0.0.0&to=0.0.1").await, 404);
+    assert_eq!(
+        get(&open, "/v1/skills/diary").await["description"],
+        "Something hidden.",
+        "the operator sees all"
+    );
 }

@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 pub use desk::Desk;
 use room::{Done, Room, Work};
+pub use told::rejected;
 
 use super::hive::Hive;
 use crate::{

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use semver::Version;
 use serde_json::json;
 
 use super::{
@@ -10,7 +11,14 @@ use super::{
     room::{Folder, Next},
     take::Taken,
 };
-use crate::{app::hive::Hive, db, kill_point, registry::notice, supervisor::agent::Agent};
+use crate::{
+    app::hive::Hive,
+    db,
+    ids::SkillId,
+    kill_point,
+    registry::{index::Trust, notice},
+    supervisor::agent::Agent,
+};
 
 /// Reasons that an event names.
 const MAX_REASONS: usize = 50;
@@ -27,7 +35,9 @@ pub async fn conclude(
     let before = folder.memo.clone();
     match taken {
         Taken::Nothing => {
-            quiet(agent, &folder.name).await;
+            if !was_rejected(hive, before.as_ref()) {
+                quiet(agent, &folder.name).await;
+            }
             (Next::Rest, before)
         }
         Taken::Gone => {
@@ -64,6 +74,24 @@ pub async fn conclude(
             (Next::Wait(until.max(Instant::now()), false), before)
         }
     }
+}
+
+/// Whether the operator rejected the version that has this content.
+fn was_rejected(hive: &Hive, memo: Option<&Memo>) -> bool {
+    let Some(digest) = memo.and_then(|memo| memo.digest) else { return false };
+    let world = hive.world();
+    let mut versions = world.index.skills.values().flat_map(|entry| entry.versions.values());
+    versions.any(|v| v.digest == digest && v.trust == Trust::Rejected)
+}
+
+/// Tells the author, beside the files, that the operator rejected a version.
+pub async fn rejected(agent: &Arc<Agent>, id: &SkillId, version: &Version, reason: Option<&str>) {
+    let why = reason.map(|reason| format!("\n\nThe reason: {reason}")).unwrap_or_default();
+    let text = format!(
+        "# {id}@{version} was rejected\n\nThe operator rejected this version: nobody can use it.{why}\n\n\
+         A changed skill is a new version, which waits for approval again.\n"
+    );
+    lay(agent, id.as_str(), &text).await;
 }
 
 async fn refuse(hive: &Arc<Hive>, agent: &Arc<Agent>, folder: &Folder, memo: &Memo) {

@@ -142,8 +142,13 @@ impl Contents<'_> {
     /// A folder of the hive, when it is there.
     fn folder(&self, pack: &mut Pack<'_>, path: &str, whose: Whose, most: u64) -> Result<(), BackupError> {
         let top = self.paths.root.join(path);
-        if !top.is_dir() {
-            return Ok(());
+        match fs::symlink_metadata(&top) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(meta) if meta.is_symlink() => {
+                pack.leave_out(path.as_bytes(), "it is a link, and links are not followed");
+                return Ok(());
+            }
+            _ => return Ok(()),
         }
         pack.above(&self.paths.root, path)?;
         let skip = |inner: &[u8]| self.skipped(path, inner);

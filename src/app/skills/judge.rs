@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::list::{find, version_view};
 use crate::{
     app::{
-        Result,
+        Result, agent_skills,
         hive::Hive,
         types::{AppError, SkillVersionView, SkillView},
         world::World,
@@ -108,6 +108,11 @@ impl Hive {
             "by": by(caller),
             "reason": verdict.message(),
         });
+        let author = match (&verdict, &entry.owner) {
+            (Verdict::Reject(_), Owner::Agent(author)) => self.find_agent(author).ok(),
+            _ => None,
+        };
+        let told = (id.clone(), version.clone(), verdict.message().cloned());
         let (name, id, version) = (verdict.event(), id.clone(), version.clone());
         self.change(&id.clone(), name, data, move |tx, now| match &verdict {
             Verdict::Yank => db::skills::set_yanked(tx, &id, &version, true, now),
@@ -117,6 +122,9 @@ impl Hive {
             Verdict::Reject(_) => db::skills::set_trust(tx, &id, &version, Trust::Rejected, now),
         })
         .await?;
+        if let Some(author) = author {
+            agent_skills::rejected(&author, &told.0, &told.1, told.2.as_deref()).await;
+        }
         Ok(version_view(&after))
     }
 

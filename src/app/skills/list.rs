@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::trust_name;
+use super::{
+    seen::{seen_by, text_is_open},
+    trust_name,
+};
 use crate::{
     app::{
         Result,
@@ -13,7 +16,7 @@ use crate::{
         world::World,
     },
     db::skills::search::{self, Hit},
-    ids::SkillId,
+    ids::{AgentId, SkillId},
     registry::index::{Owner, SkillEntry, VersionEntry},
 };
 
@@ -31,6 +34,8 @@ pub struct SkillFilter {
     pub q: Option<String>,
     /// Disabled ones too.
     pub include_disabled: bool,
+    /// Who asks; the operator as none.
+    pub caller: Option<AgentId>,
 }
 
 impl SkillFilter {
@@ -69,14 +74,16 @@ impl Hive {
     pub async fn skills(&self, filter: SkillFilter) -> Result<Vec<Found>> {
         let world = self.world();
         let Some(q) = filter.q.clone() else {
-            let all = world.index.skills.values().filter(|entry| filter.admits(entry));
-            return Ok(all.map(|entry| Found { entry: entry.clone(), hit: None }).collect());
+            let all = world.index.skills.values().filter_map(|e| seen_by(e, filter.caller.as_ref()));
+            return Ok(all.filter(|e| filter.admits(e)).map(|entry| Found { entry, hit: None }).collect());
         };
         let limit = if filter.owner.is_some() || filter.tag.is_some() { FOUND.1 } else { FOUND.0 };
         let hits = self.db.read(move |conn| search::find(conn, &q, limit)).await?;
         let found = hits.into_iter().filter_map(|hit| {
-            let entry = world.index.skills.get(&hit.id).filter(|entry| filter.admits(entry))?;
-            Some(Found { entry: entry.clone(), hit: Some(hit) })
+            let caller = filter.caller.as_ref();
+            let entry = world.index.skills.get(&hit.id).filter(|entry| text_is_open(entry, caller))?;
+            let entry = seen_by(entry, caller).filter(|entry| filter.admits(entry))?;
+            Some(Found { entry, hit: Some(hit) })
         });
         Ok(found.collect())
     }
@@ -118,10 +125,17 @@ impl Hive {
     ///
     /// # Errors
     /// There is none of that id, naming the nearest.
-    pub fn skill_json(&self, id: &SkillId) -> Result<Bytes> {
+    pub fn skill_json(&self, caller: Option<&AgentId>, id: &SkillId) -> Result<Bytes> {
         let world = self.world();
         let entry = find(&world, id)?;
         let make = || serde_json::to_vec(&skill_view(&world, entry)).unwrap_or_default();
+        match seen_by(entry, caller) {
+            Some(seen) if Arc::ptr_eq(&seen, entry) => {}
+            Some(seen) => {
+                return Ok(serde_json::to_vec(&skill_view(&world, &seen)).unwrap_or_default().into());
+            }
+            None => return Err(AppError::NotFound(format!("there is no skill {id} that you may read"))),
+        }
         Ok(self.registry.views.get(entry, &world.used, make))
     }
 }

@@ -9,6 +9,7 @@ mod resolve;
 mod review;
 mod rollback;
 mod rules;
+mod seen;
 #[cfg(test)]
 mod tests;
 mod text;

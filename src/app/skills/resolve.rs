@@ -122,6 +122,7 @@ fn resolve_view(agent: Option<&AgentId>, resolution: &Resolution, explained: boo
         id: id.to_string(),
         version: skill.version.to_string(),
         digest: skill.digest.to_string(),
+        own: resolution.own.contains(id),
     });
     ResolveView {
         agent: agent.map(ToString::to_string),

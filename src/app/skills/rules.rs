@@ -67,7 +67,7 @@ pub(super) fn decide(
     if let (None, Some(newest), false) = (known, newest.filter(|n| **n > version), how.allow_older) {
         return Err(AppError::Conflict(format!(
             "{id}@{version} is not newer than {newest}: give it a higher version, or allow an older one \
-             (?allow_older=true)"
+             (`--allow-older`, ?allow_older=true)"
         )));
     }
     Ok(Decided { same: known.is_some(), version })

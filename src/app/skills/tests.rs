@@ -155,7 +155,7 @@ async fn figures() {
     let id = "f1-1".parse().unwrap();
     let begin = Instant::now();
     for _ in 0..100_000 {
-        hive.skill_json(&id).unwrap();
+        hive.skill_json(None, &id).unwrap();
     }
     println!("FIGURE a cached view: {:?}", begin.elapsed() / 100_000);
     let begin = Instant::now();

@@ -39,13 +39,18 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
     let client = context.client()?;
     let skill: SkillView = client.get(&format!("/v1/skills/{}", args.id), &[]).await?;
     let (from, to) = choose(&skill, args)?;
-    let query = [("from", from.as_str()), ("to", to.as_str())];
+    let mut query = vec![("to", to.as_str())];
+    query.extend(from.as_deref().map(|from| ("from", from)));
     let diff: Diff = client.get(&format!("/v1/skills/{}/diff", args.id), &query).await?;
     if args.json {
         context.ui.json(&diff)?;
         return Ok(0);
     }
-    context.ui.line(render(&format!("{} {from} → {to}", args.id), &diff, context.ui.color()))?;
+    let title = match from {
+        Some(from) => format!("{} {from} → {to}", args.id),
+        None => format!("{}@{to} is the first version: all is new", args.id),
+    };
+    context.ui.line(render(&title, &diff, context.ui.color()))?;
     Ok(0)
 }
 
@@ -82,26 +87,19 @@ pub(super) fn render(title: &str, diff: &Diff, color: bool) -> String {
     out.join("\n")
 }
 
-/// The two versions that are meant.
-fn choose(skill: &SkillView, args: &Args) -> Result<(String, String), Failure> {
+/// The two versions that are meant; nothing is older than the first.
+fn choose(skill: &SkillView, args: &Args) -> Result<(Option<String>, String), Failure> {
     let newest = || skill.versions.first().map(|v| v.version.clone());
     let to = args.to.as_ref().map(ToString::to_string).or_else(newest);
     let to = to.ok_or_else(|| Failure::new(format!("{} has no version", args.id)))?;
     if let Some(from) = &args.from {
-        return Ok((from.to_string(), to));
+        return Ok((Some(from.to_string()), to));
     }
     // Newest first: what comes after TO is older.
     let older = || skill.versions.iter().skip_while(|v| v.version != to).skip(1);
     let usable =
         older().find(|v| matches!(v.trust.as_str(), "trusted" | "approved")).or_else(|| older().next());
-    match usable {
-        Some(from) => Ok((from.version.clone(), to)),
-        None => Err(Failure::new(format!(
-            "{}@{to} is the first version: there is nothing to compare it with",
-            args.id
-        ))
-        .help(format!("`skep skill show {}@{to}` lists its files", args.id))),
-    }
+    Ok((usable.map(|from| from.version.clone()), to))
 }
 
 #[cfg(test)]
