@@ -248,6 +248,8 @@ impl CustomWatcher {
         (tree.mutes, tree.muted_at) = (tree.mutes + 1, Some(now));
         tree.touched = Touched { all: true, muted_until: Some(now + pause), ..Touched::default() };
         tree.open.clear();
+        // What is heard afterwards counts anew.
+        tree.window = None;
         let watches = std::mem::take(&mut tree.watches);
         self.remove(table, &watches);
     }
