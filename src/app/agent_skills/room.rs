@@ -33,7 +33,7 @@ pub const POLL: Duration = Duration::from_secs(2);
 pub const MAX_FOLDERS: usize = 2_000;
 /// What comes to nothing may take one part in so many of the time, and is waited for at most so long.
 const SHARE: u32 = 4;
-const MOST_REST: Duration = Duration::from_secs(30);
+const MOST_REST: Duration = Duration::from_secs(3);
 
 /// One agent's.
 pub struct Room {
@@ -52,6 +52,8 @@ pub struct Room {
     rewatch: Option<Instant>,
     /// They are being laid.
     rewatching: bool,
+    /// One more comparison, for what was written before they were laid.
+    resweep: Option<Instant>,
     swept: Instant,
     /// Nothing is looked at before.
     rest_until: Option<Instant>,
@@ -152,6 +154,7 @@ impl Room {
             watching: false,
             rewatch: None,
             rewatching: false,
+            resweep: None,
             swept: now,
             rest_until: None,
             tells: tells && watched.is_ok(),
@@ -201,7 +204,7 @@ impl Room {
     fn sweep_due(&self, poll: Option<Duration>) -> Instant {
         let pause = poll.unwrap_or(if self.tells { SWEEP } else { POLL });
         let at = self.swept + pause;
-        self.rewatch.map_or(at, |rewatch| at.min(rewatch))
+        [self.rewatch, self.resweep].into_iter().flatten().fold(at, Instant::min)
     }
 
     /// When there is something to do; none while something is done.
@@ -233,6 +236,7 @@ impl Room {
         if self.sweep_due(poll) <= now {
             self.sweeping = true;
             self.rewatching = self.rewatch.take_if(|at| *at <= now).is_some();
+            self.resweep = None;
             return Some(Work::Sweep { watch: self.rewatching });
         }
         if self.rest_until.is_some_and(|rest| rest > now) {
@@ -307,8 +311,9 @@ impl Room {
             return;
         };
         if rewatched {
-            self.look_at_all(found.into_keys().collect(), now);
-            return;
+            // Only what changed is looked at: it shall not wait behind everything that did not.
+            self.unwatched.extend(found.keys().cloned());
+            self.resweep = Some(now + POLL);
         }
         let gone: Vec<String> =
             self.memos.keys().filter(|name| !found.contains_key(*name)).cloned().collect();

@@ -108,7 +108,7 @@ pub struct DeprecateArgs {
     #[arg(value_name = "ID@VERSION")]
     version: Exact,
     /// What is wrong with it, and what to use instead
-    #[arg(required_unless_present = "undo", conflicts_with = "undo")]
+    #[arg(value_name = "MESSAGE", conflicts_with = "undo")]
     message: Option<String>,
     /// Take the warning back
     #[arg(long)]
