@@ -74,6 +74,8 @@ pub struct Touched {
     pub folders: BTreeMap<String, Touch>,
     /// Something was missed: everything has to be looked at.
     pub all: bool,
+    /// A folder whose name is not UTF-8 came or went.
+    pub odd: bool,
     /// It floods: nothing is heard of it until then; watch it anew.
     pub muted_until: Option<Instant>,
 }
@@ -301,6 +303,7 @@ impl Tree {
         if what.contains(ReadFlags::MODIFY) {
             return;
         }
+        self.touched.odd |= tree::is_odd(name);
         if let Some(folder) = tree::candidate(name)
             && let Some(touch) = self.touch(folder)
         {

@@ -31,6 +31,8 @@ const SWEEP: Duration = Duration::from_secs(60);
 pub const POLL: Duration = Duration::from_secs(2);
 /// Folders of one agent that are looked at.
 pub const MAX_FOLDERS: usize = 2_000;
+/// A folder that cannot be named is told after this.
+const TOLD: Duration = Duration::from_secs(1);
 /// What comes to nothing may take one part in so many of the time, and is waited for at most so long.
 const SHARE: u32 = 4;
 const MOST_REST: Duration = Duration::from_secs(3);
@@ -105,6 +107,8 @@ pub enum Done {
         found: Option<BTreeMap<String, Option<u64>>>,
         /// There are more than are looked at.
         crowded: bool,
+        /// Names of folders that no skill can have.
+        odd: Vec<String>,
     },
     /// These folders are listened to.
     Watched(Vec<String>),
@@ -160,8 +164,9 @@ impl Room {
             tells: tells && watched.is_ok(),
         };
         notice::sweep(&custom).map_err(said)?;
-        let (names, _) = tree::candidates(&custom, MAX_FOLDERS).map_err(said)?;
-        room.look_at_all(names, now);
+        let listed = tree::candidates(&custom, MAX_FOLDERS).map_err(said)?;
+        room.resweep = (!listed.odd.is_empty()).then_some(now);
+        room.look_at_all(listed.names, now);
         Ok(room)
     }
 
@@ -181,6 +186,10 @@ impl Room {
     pub(super) fn note(&mut self, touched: Touched, now: Instant) {
         if touched.all {
             self.rewatch = Some(touched.muted_until.unwrap_or(now));
+        }
+        if touched.odd {
+            let soon = now + TOLD;
+            self.resweep = Some(self.resweep.map_or(soon, |at| at.min(soon)));
         }
         if touched.muted_until.is_some() {
             tracing::warn!(agent = %self.agent.id, "changes in its /skills/custom come in a flood; \
@@ -255,7 +264,7 @@ impl Room {
     /// Takes note of what came of it.
     pub(super) fn finish(&mut self, done: Done, now: Instant) {
         match done {
-            Done::Swept { found, crowded } => self.swept(found, crowded, now),
+            Done::Swept { found, crowded, .. } => self.swept(found, crowded, now),
             Done::Watched(names) => {
                 self.watching = false;
                 // What was written before was not heard of: it may still be being written.
@@ -337,16 +346,16 @@ pub async fn sweep(agent: Arc<Agent>, watcher: Option<Arc<CustomWatcher>>) -> Do
         if let Some(watcher) = watcher {
             watcher.watch_root(&agent.id, &custom)?;
         }
-        let (names, crowded) = tree::candidates(&custom, MAX_FOLDERS)?;
+        let tree::Listed { names, crowded, odd } = tree::candidates(&custom, MAX_FOLDERS)?;
         let signed = names.into_iter().map(|name| {
             let signature = tree::signature(&custom, &name);
             (name, signature)
         });
-        Ok::<_, io::Error>((signed.collect(), crowded))
+        Ok::<_, io::Error>((signed.collect(), crowded, odd))
     });
     match swept.await {
-        Ok(Ok((found, crowded))) => Done::Swept { found: Some(found), crowded },
-        Ok(Err(_)) | Err(_) => Done::Swept { found: None, crowded: false },
+        Ok(Ok((found, crowded, odd))) => Done::Swept { found: Some(found), crowded, odd },
+        Ok(Err(_)) | Err(_) => Done::Swept { found: None, crowded: false, odd: Vec::new() },
     }
 }
 

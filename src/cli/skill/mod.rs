@@ -160,6 +160,9 @@ pub struct RollbackArgs {
     /// Only this skill, to the version before or to the one named
     #[arg(value_name = "ID[@VERSION]")]
     skill: Option<MaybeExact>,
+    /// Also to a version that is yanked
+    #[arg(short, long)]
+    force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -204,6 +204,7 @@ pub(super) async fn rollback(context: &Context, args: &RollbackArgs) -> Outcome 
     let body = json!({
         "skill": args.skill.as_ref().map(|s| &s.id),
         "version": args.skill.as_ref().and_then(|s| s.version.as_ref()),
+        "force": args.force,
     });
     let answer: Value =
         context.client()?.exchange(&format!("/v1/agents/{}/rollback", args.agent), &body).await?;

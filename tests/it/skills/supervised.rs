@@ -111,6 +111,16 @@ fn a_skill_goes_through_every_verb() {
         let ran = hive.run(&["skill", verb, "tool@1.0.0"]);
         assert_eq!(ran.code, 1, "{}", ran.out);
     }
+    let none = hive.run(&["skill", "search", "nothing-of-the-kind"]);
+    assert_eq!((none.code, none.out.as_str()), (0, "no skill is found for \"nothing-of-the-kind\"\n"));
+    let silent = hive.run(&["skill", "deprecate", "tool@1.0.0"]);
+    assert!(silent.code == 2 && silent.err.contains("a message is missing"), "{}", silent.err);
+    let kept = hive.run(&["skill", "disable", "note-taking"]);
+    assert!(kept.out.contains("these keep the version that they have: helper"), "{}", kept.out);
+    hive.run(&["skill", "enable", "note-taking"]);
+    let empty = hive.run(&["skill", "publish", "skills"]);
+    assert_eq!(empty.code, 2);
+    assert!(empty.err.contains("skills holds no skill"), "{}", empty.err);
     assert_eq!(json(&hive, &["disable", "tool"], 0)["enabled"], false);
     assert!(!hive.run(&["skill", "list"]).out.contains("tool  "));
     assert!(hive.run(&["skill", "list", "--all"]).out.contains("disabled"));
