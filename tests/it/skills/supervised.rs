@@ -80,6 +80,26 @@ fn a_folder_is_published_by_the_strict_rules_and_never_changes_afterwards() {
 }
 
 #[test]
+fn what_was_published_is_known_when_no_supervisor_runs() {
+    let hive = Hive::new();
+    hive.write("tool/manifest.json", &manifest("tool", "1.2.0", "x"));
+    let up = Up::start(&hive);
+    assert_eq!(json(&hive, &["publish", "tool"], 0)["version"], "1.2.0");
+    drop(up);
+    std::fs::remove_dir_all(hive.root.join("registry")).unwrap();
+    let toml = hive.read("skep.toml");
+    hive.write("skep.toml", &format!("{toml}\n[agents.other]\nskills = [\"tool@1.2.0\"]\n"));
+    let valid = hive.run(&["validate"]);
+    assert_eq!(valid.code, 0, "{}", valid.err);
+    let resolved = hive.run(&["resolve", "other"]);
+    assert!(resolved.out.contains("tool@1.2.0"), "{}", resolved.out);
+    hive.write(".skep/skep.db", "no database");
+    let broken = hive.run(&["validate"]);
+    assert!(broken.err.contains(".skep/skep.db: is not used"), "{}", broken.err);
+    assert_eq!(broken.code, 2, "{}", broken.out);
+}
+
+#[test]
 fn a_skill_goes_through_every_verb() {
     let hive = Hive::new();
     let _up = Up::start(&hive);
