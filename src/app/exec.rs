@@ -109,8 +109,8 @@ impl Hive {
     /// # Errors
     /// The request is wrong, the agent does not run, the program cannot be started.
     pub async fn exec(&self, id: &AgentId, request: ExecRequest) -> Result<ExecResult, AppError> {
-        let agent = self.running_agent(id)?;
         let limit = check_exec(&request)?;
+        let agent = self.running_agent(id)?;
         let start = Start {
             timeout_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             ..start(&agent, request.command, request.env, request.cwd, Io::Stream)?

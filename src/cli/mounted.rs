@@ -202,7 +202,6 @@ mod tests {
     #[test]
     fn what_is_mounted_besides_the_lock_is_found() {
         let (_dir, view, id, locked) = laid();
-        fs::create_dir(view.join("custom")).unwrap();
         assert_eq!(besides(&view, &LockedAgent::new()), [(id.clone(), locked.version.clone())]);
         assert_eq!(besides(&view, &[(id, locked)].into()), []);
     }

@@ -225,10 +225,14 @@ fn take(
         Ok(())
     });
     let judged = listing::judge(&entries, limits, many);
-    // What stood in the part that was read says better what is wrong than where reading ended.
-    match (walked, judged.as_ref().map_err(|refusal| refusal.limits)) {
-        (Err(_), Err(true)) | (Ok(()), _) => {}
-        (Err(e), _) => return Err(e),
+    if let Err(e) = walked {
+        // Where reading ended at a cap, the file that is too large says better what is wrong.
+        let capped = matches!(&e, CopyError::Rejected { faults, .. }
+            if faults.iter().any(|fault| fault.message.contains("registry.limits.")));
+        return Err(match judged {
+            Err(refusal) if capped && refusal.too_large => rejected(refusal.faults, refusal.more),
+            _ => e,
+        });
     }
     let judged = judged.map_err(|refusal| rejected(refusal.faults, refusal.more))?;
     drop(entries);

@@ -62,7 +62,7 @@ pub(super) struct Refusal {
     /// How many more there are.
     pub(super) more: usize,
     /// Whether a file is larger than one may be.
-    pub(super) limits: bool,
+    pub(super) too_large: bool,
 }
 
 impl Refusal {
@@ -224,7 +224,7 @@ fn sizes(judged: &Judged, entries: &[Entry], limits: &SkillLimits, refusal: &mut
             (limits.file, "registry.limits.file")
         };
         if *size > max {
-            refusal.limits = true;
+            refusal.too_large = true;
             refusal.add(path.as_bytes(), format!("has {size} bytes; {max} are allowed ({key})"));
         }
     }

@@ -93,7 +93,10 @@ fn what_was_published_is_known_when_no_supervisor_runs() {
     assert_eq!(valid.code, 0, "{}", valid.err);
     let resolved = hive.run(&["resolve", "other"]);
     assert!(resolved.out.contains("tool@1.2.0"), "{}", resolved.out);
-    hive.write(".skep/skep.db", "no database");
+    for beside in ["skep.db-wal", "skep.db-shm"] {
+        std::fs::remove_file(hive.root.join(".skep").join(beside)).unwrap_or_default();
+    }
+    hive.write(".skep/skep.db", &"no database".repeat(1_000));
     let broken = hive.run(&["validate"]);
     assert!(broken.err.contains(".skep/skep.db: is not used"), "{}", broken.err);
     assert_eq!(broken.code, 2, "{}", broken.out);
