@@ -38,7 +38,7 @@ pub(super) async fn list(context: &Context, filter: &Filter<'_>, json: bool) -> 
         return Ok(0);
     }
     if skills.is_empty() && !filter.words.is_empty() {
-        context.ui.line(format!("no skill is found for {:?}", words))?;
+        context.ui.line(format!("no skill is found for {words:?}"))?;
         return Ok(0);
     }
     let rows = skills.iter().map(|skill| {
