@@ -337,6 +337,9 @@ pub struct RollbackRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "1.0.0")]
     pub version: Option<String>,
+    /// Also to versions that are yanked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// A secret's name and use, never its value.
