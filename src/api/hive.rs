@@ -44,6 +44,7 @@ pub async fn doctor(
 
 /// How to shut down.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"stop_agents": true}))]
 #[serde(deny_unknown_fields)]
 pub struct ShutdownRequest {
     /// Also stop the agents' containers; else they go on and are adopted at the next start.

@@ -93,7 +93,7 @@ fn scripts_of(prepared: &PreparedSkill) -> impl Iterator<Item = tools::Script> {
 /// A call of a script: its arguments as JSON, both as first argument and on standard input (systems.md D13).
 ///
 /// # Errors
-/// The script cannot be read, or nobody knows how to run it.
+/// Its skill cannot be used, the script cannot be read, or nobody knows how to run it.
 pub(super) fn script(
     hive: &Hive,
     preparation: &Preparation,
@@ -102,6 +102,13 @@ pub(super) fn script(
 ) -> Result<Program, String> {
     let skill = preparation.skills.iter().find(|s| s.skill.id == script.skill);
     let skill = skill.ok_or_else(|| format!("the agent has no skill {}", script.skill))?;
+    if let Some(missing) = preparation.usable.unavailable.get(&script.skill) {
+        let (tool, missing) = (script.name(), missing.join(", "));
+        return Err(format!(
+            "tool {tool} cannot be called: its skill {} cannot be used while it misses {missing}",
+            script.skill
+        ));
+    }
     let args = Value::Object(args.clone()).to_string();
     let mut argv = interpreter(&hive.store.path(&skill.digest).join(&script.path), &script.path)?;
     argv.push(script.place());
