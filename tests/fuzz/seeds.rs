@@ -39,12 +39,14 @@ pub fn manifest() -> Vec<Vec<u8>> {
 
 /// Edits of a new document, and of real ones.
 pub fn documents() -> Vec<Vec<u8>> {
-    let mut seeds = vec![EDITS.as_bytes().to_vec(), JSON_EDITS.as_bytes().to_vec()];
-    let real = skill_md().into_iter().step_by(5).map(|mut head| {
+    let new = [EDITS, JSON_EDITS].map(|edits| edits.as_bytes().to_vec());
+    let mut seeds = Vec::new();
+    for mut head in skill_md().into_iter().step_by(5) {
         head.truncate(1 << 10);
-        [head, b"\n%%\n".to_vec(), EDITS.as_bytes().to_vec()].concat()
-    });
-    seeds.extend(real);
+        seeds.push([&head[..], b"\n%%\n", EDITS.as_bytes()].concat());
+        // As many of each kind: what was made here is held to more.
+        seeds.extend(new.clone());
+    }
     seeds
 }
 

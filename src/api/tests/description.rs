@@ -85,7 +85,7 @@ fn example<'a>(api: &'a Value, content: &'a Value) -> Option<&'a Value> {
 async fn every_body_has_an_example_and_every_example_is_taken() {
     let open = open_with(JOBS).await;
     let api = open.call("GET", "/openapi.json", "").await.json();
-    let mut sent = 0;
+    let (mut sent, mut faults) = (0, Vec::new());
     // Shutting down comes last.
     let mut paths: Vec<_> = api["paths"].as_object().unwrap().iter().collect();
     paths.sort_by_key(|(path, _)| path.as_str() == "/v1/shutdown");
@@ -97,18 +97,18 @@ async fn every_body_has_an_example_and_every_example_is_taken() {
                 let example = example(&api, content);
                 let example = example.unwrap_or_else(|| panic!("{method} {path} {kind} has no example"));
                 let body = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
-                let path = filled(path, "writer").replace("read-file", "read_skill");
+                let path = path.replace("/v1/documents/{name}", "/v1/documents/quarterly-reports");
+                let path = filled(&path, "writer").replace("read-file", "read_skill");
                 let headers = [("Content-Type", kind.as_str())];
                 let answer = open.call_with(&method.to_uppercase(), &path, &headers, &body).await;
                 // What is named in it need not be there; what it says must be understood.
                 let folder = *example == json!({"path": "skills/note-taking"});
-                assert!(
-                    folder || !matches!(answer.status, 400 | 415 | 422 | 500),
-                    "{method} {path}: {answer:?}"
-                );
+                if !folder && matches!(answer.status, 400 | 415 | 422 | 500) {
+                    faults.push(format!("{method} {path}: {} {}", answer.status, answer.body));
+                }
                 sent += 1;
             }
         }
     }
-    assert!(sent > 20, "{sent}");
+    assert!(faults.is_empty() && sent > 20, "{sent} {faults:#?}");
 }
