@@ -42,6 +42,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("notify::throttle", 2),
     ("scheduler", 2),
     ("runs", 2),
+    ("tools", 2),
     // Adapters.
     ("config", 3),
     ("db", 3),

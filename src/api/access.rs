@@ -44,6 +44,8 @@ const AGENT_READS: &[&str] = &[
     "/v1/runs/{id}",
     "/v1/runs/{id}/output",
     "/v1/runs/{id}/tools",
+    "/v1/tools",
+    "/v1/agents/{agent}/tools",
     "/api/v1/search",
     "/api/v1/skills",
     "/api/v1/skills/{slug}",
@@ -80,6 +82,8 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/jobs/{id}/resume"),
     (Method::POST, "/v1/schedules/preview"),
     (Method::POST, "/v1/runs/{id}/tools/{tool}"),
+    (Method::POST, "/v1/runs/{id}/act"),
+    (Method::POST, "/v1/agents/{agent}/tools/{tool}"),
 ];
 
 /// Who calls, for use cases: an agent, or as none the operator.

@@ -27,6 +27,7 @@ mod serve;
 mod skills;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tools;
 mod work;
 
 use std::sync::Arc;
@@ -121,6 +122,10 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(runs::cancel))
         .routes(routes!(run_tools::list))
         .routes(routes!(run_tools::call))
+        .routes(routes!(run_tools::act))
+        .routes(routes!(tools::list))
+        .routes(routes!(tools::of_agent))
+        .routes(routes!(tools::call))
         .routes(routes!(halts::show, halts::halt))
         .routes(routes!(halts::resume))
         .routes(routes!(events::list, events::raise))

@@ -55,3 +55,11 @@ pub async fn call(
     let Path((_, tool)) = path.map_err(|e| Problem::new(e.status(), e.body_text()))?;
     Ok(Json(hive.call_run_tool(caller.as_ref(), id, &tool, &args).await?))
 }
+
+/// Calls the tool of a running direct-tier run whose tool is no script; answers its result. The run's own process asks
+/// for it, once (`/skep/bin/skep act`); when that process ends, the call ends.
+#[utoipa::path(post, path = "/v1/runs/{id}/act", tag = TAG, params(("id" = i64, Path)),
+    responses((status = 200, description = "What the tool answered", body = Object), Problems))]
+pub async fn act(State(hive): State<Arc<Hive>>, Caller(caller): Caller, Id(id): Id) -> Answer<Json<Value>> {
+    Ok(Json(hive.act(caller.as_ref(), id).await?))
+}

@@ -112,6 +112,7 @@ impl Hive {
         let agent = self.running_agent(id)?;
         let limit = check_exec(&request)?;
         let start = Start {
+            not_before_us: None,
             timeout_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             ..start(&agent, request.command, request.env, request.cwd, Io::Stream)?
         };
@@ -160,7 +161,7 @@ impl Hive {
         Ok(Attached { events: receiver, input })
     }
 
-    fn running_agent(&self, id: &AgentId) -> Result<Arc<Agent>, AppError> {
+    pub(super) fn running_agent(&self, id: &AgentId) -> Result<Arc<Agent>, AppError> {
         let agent = self.find_agent(id)?;
         match agent.status() {
             Status::Running => Ok(agent),
@@ -215,6 +216,7 @@ fn start(
         argv,
         env: variables,
         cwd: cwd.unwrap_or_else(|| "/workspace".to_owned()),
+        not_before_us: None,
         timeout_ms: None,
         grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
         bound: true,

@@ -13,7 +13,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{agent_skills, figures::EndedRuns, runs::RunDesk, types::AppError, uptake::Desk, world::World};
+use super::{
+    agent_skills, figures::EndedRuns, runs::RunDesk, tools, types::AppError, uptake::Desk, world::World,
+};
 use crate::{
     db::Db,
     engine::{Engine, LABEL_ROOT, Listed},
@@ -66,6 +68,8 @@ pub struct Hive {
     pub custom: agent_skills::Desk,
     /// One refresh at a time.
     pub refreshing: tokio::sync::Mutex<()>,
+    /// What is known of tools.
+    pub tools: Arc<tools::Desk>,
     /// Changes of the registry.
     pub(super) registry: Desk,
     stop_agents: Mutex<bool>,
@@ -119,6 +123,7 @@ impl Hive {
             ended: tokio::sync::Mutex::default(),
             custom: agent_skills::Desk::default(),
             refreshing: tokio::sync::Mutex::new(()),
+            tools: Arc::default(),
             registry: Desk::default(),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),
@@ -170,6 +175,14 @@ impl Hive {
             );
             AppError::NotFound(format!("there is no agent {id} in skep.toml; {hint}"))
         })
+    }
+
+    /// Who is meant where nobody is named: `default_agent`, or the only one.
+    pub fn default_agent(&self) -> Option<AgentId> {
+        let config = self.world().config.clone();
+        let mut all = config.agents.keys();
+        let only = || all.next().filter(|_| all.next().is_none()).cloned();
+        config.default_agent.clone().or_else(only)
     }
 
     pub(super) fn add_agent(&self, agent: Arc<Agent>) {

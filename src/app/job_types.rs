@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::tools::types::ToolReply;
 use crate::{
     runs::state::{Cause, RunStatus},
     scheduler::job::{Missed, Overlap, Tier},
@@ -238,27 +239,9 @@ pub struct RunTool {
 /// How a tool call of a run ended: one of its steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCall {
-    /// The tool, as it was called.
-    pub tool: String,
-    /// Whether it exited with 0 and did not answer `success: false`.
-    pub success: bool,
-    /// Exit code, 128 + signal when a signal killed it; null when it is not known.
-    pub exit_code: Option<i32>,
-    /// Its standard output, secrets masked: as JSON where it is JSON, else as text; at most 1 MiB.
-    #[schema(value_type = Value)]
-    pub result: Option<Value>,
-    /// Why it failed.
-    pub error: Option<String>,
-    /// Its standard error, secrets masked, at most 1 MiB.
-    pub stderr: String,
-    /// Whether output was cut.
-    pub truncated: bool,
-    /// From start to proven end, in milliseconds.
-    pub duration_ms: u64,
-    /// It was ended because its time (60 s) was up.
-    pub timed_out: bool,
-    /// The kernel killed it for memory.
-    pub oom: bool,
+    /// How it ended.
+    #[serde(flatten)]
+    pub reply: ToolReply,
     /// Which step of the run it was, from 1.
     pub step: u32,
     /// Steps that the run may take.

@@ -28,6 +28,7 @@ mod run;
 mod secret;
 mod skill;
 mod terminal;
+mod tools;
 pub mod ui;
 mod up;
 mod update;
@@ -96,6 +97,11 @@ enum Command {
     Restart(lifecycle::Args),
     /// Print the prompt that an agent is given
     Prompt(prompt::Args),
+    /// List what an agent can call: scripts, tools of MCP servers, and the hive's own
+    Tools(tools::Args),
+    /// Call a tool of an agent now
+    #[command(after_help = tools::CALL_EXAMPLES)]
+    Call(tools::CallArgs),
     /// Show which skill versions agents get, and why
     Resolve(resolve::Args),
     /// Take newer skill versions within what skep.toml allows, and rewrite skep.lock
@@ -194,6 +200,8 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Stop(args) => lifecycle::run(context, &args, lifecycle::Verb::Stop).await,
         Command::Restart(args) => lifecycle::run(context, &args, lifecycle::Verb::Restart).await,
         Command::Prompt(args) => prompt::run(context, &args).await,
+        Command::Tools(args) => tools::list(context, &args).await,
+        Command::Call(args) => tools::call(context, &args).await,
         Command::Resolve(args) => resolve::run(context, &args).await,
         Command::Update(args) => update::run(context, &args).await,
         Command::Skill(command) => skill::run(context, &command).await,

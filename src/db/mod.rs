@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod backup;
+mod checkpoint;
 pub mod documents;
 pub mod error;
 pub mod events;
@@ -68,7 +69,7 @@ impl Db {
     /// The file is damaged, written by a newer program, not ours, read-only, or the disk is full.
     pub fn open(path: &Path) -> Result<Self, DbError> {
         let conn = connect(path).map_err(|e| e.at(path))?;
-        let writer = writer::Writer::start(conn).map_err(|e| e.at(path))?;
+        let writer = writer::Writer::start(conn, path).map_err(|e| e.at(path))?;
         let readers = reader::Readers::new(path);
         Ok(Self { inner: Arc::new(Inner { writer, readers, path: path.to_owned() }) })
     }

@@ -5,6 +5,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::{Arc, mpsc},
     thread::JoinHandle,
 };
@@ -12,7 +13,10 @@ use std::{
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
-use super::error::{DbError, DbFault};
+use super::{
+    checkpoint::Checkpointer,
+    error::{DbError, DbFault},
+};
 
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
@@ -25,11 +29,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(conn: Connection) -> Result<Self, DbError> {
+    pub(super) fn start(mut conn: Connection, path: &Path) -> Result<Self, DbError> {
+        let log = Checkpointer::start(path, &mut conn)?;
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("skep-db".into())
-            .spawn(move || run(conn, &work))
+            .spawn(move || run(conn, log, &work))
             .map_err(|e| DbError::from(DbFault::Other(format!("no thread for its writer: {e}"))))?;
         Ok(Self { queue: Some(queue), thread: Some(thread), commits: Arc::new(watch::Sender::new(0)) })
     }
@@ -75,7 +80,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(mut conn: Connection, work: &mpsc::Receiver<Work>) {
+fn run(mut conn: Connection, log: Checkpointer, work: &mpsc::Receiver<Work>) {
     while let Ok(work) = work.recv() {
         work(&mut conn);
         // A commit that failed (disk full) can leave its transaction open.
@@ -85,6 +90,7 @@ fn run(mut conn: Connection, work: &mpsc::Receiver<Work>) {
             tracing::error!(%error, "a failed transaction could not be rolled back");
         }
     }
+    log.stop(&mut conn);
     if let Err((_, error)) = conn.close() {
         tracing::warn!(%error, "the database did not close cleanly; its log is replayed at the next start");
     }

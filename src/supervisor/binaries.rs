@@ -69,6 +69,7 @@ async fn ask(agent: &Agent, names: &BTreeSet<String>) -> Result<BTreeSet<String>
         argv: argv.collect(),
         env: Environment(Vec::new()),
         cwd: "/".to_owned(),
+        not_before_us: None,
         timeout_ms: Some(5_000),
         grace_ms: 0,
         bound: true,

@@ -179,6 +179,9 @@ impl std::fmt::Debug for Environment {
     }
 }
 
+/// So far ahead of its time a process can be made ready.
+pub const MOST_AHEAD: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// A process to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Start {
@@ -190,6 +193,9 @@ pub struct Start {
     pub env: Environment,
     /// Working directory.
     pub cwd: String,
+    /// Microseconds since 1970 before which its program is not executed, all else being ready; at most
+    /// [`MOST_AHEAD`] is waited for.
+    pub not_before_us: Option<u64>,
     /// Milliseconds until it is ended; none: no limit.
     pub timeout_ms: Option<u64>,
     /// Milliseconds between SIGTERM and SIGKILL at the timeout.

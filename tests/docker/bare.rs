@@ -145,6 +145,7 @@ impl Bare {
             argv: argv.iter().map(|a| (*a).to_owned()).collect(),
             env: Environment::default(),
             cwd: "/workspace".into(),
+            not_before_us: None,
             timeout_ms: None,
             grace_ms: 500,
             bound: true,

@@ -114,6 +114,24 @@ async fn a_timeout_ends_the_tree_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_process_is_made_ready_ahead_and_executed_at_its_time_however_far_that_is() {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    let bare = Bare::start().await;
+    let micros = || u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap();
+    for _ in 0..10 {
+        let mut request = bare.request(&["bash", "-c", "echo ${EPOCHREALTIME/./}"]);
+        let at = micros() + 40_000;
+        request.not_before_us = Some(at);
+        let (stamp, ..) = finish(bare.link.start(request, vec![]).await.unwrap()).await;
+        assert!(stamp.trim().parse::<u64>().unwrap() >= at, "{stamp} is before {at}");
+    }
+    // A clock that was set back since holds nothing up.
+    let mut request = bare.request(&["echo", "now"]);
+    request.not_before_us = Some(micros() + 3_600_000_000);
+    assert_eq!(finish(bare.link.start(request, vec![]).await.unwrap()).await.0, "now\n");
+}
+
+#[tokio::test]
 async fn a_fork_bomb_ends_and_the_init_serves_on() {
     let bare = Bare::start().await;
     let started = bare.spawn(&["bash", "-c", ":(){ :|:& };:; sleep 1000"]).await;

@@ -98,7 +98,8 @@ async fn every_body_has_an_example_and_every_example_is_taken() {
                 let example = example.unwrap_or_else(|| panic!("{method} {path} {kind} has no example"));
                 let body = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
                 let path = path.replace("/v1/documents/{name}", "/v1/documents/quarterly-reports");
-                let path = filled(&path, "writer").replace("read-file", "read_skill");
+                let path = path.replace("/document-tools/{tool}", "/document-tools/read_skill");
+                let path = filled(&path, "writer");
                 let headers = [("Content-Type", kind.as_str())];
                 let answer = open.call_with(&method.to_uppercase(), &path, &headers, &body).await;
                 // What is named in it need not be there; what it says must be understood.

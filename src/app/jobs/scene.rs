@@ -10,7 +10,7 @@ use super::{Result, invalid};
 use crate::{
     app::{
         hive::Hive,
-        tools::{self, Script},
+        tools::{Desk, known},
         types::AppError,
         world::World,
     },
@@ -22,6 +22,7 @@ use crate::{
         request::Context,
     },
     supervisor::state::{Status, Wanted},
+    tools::{self, Tool},
 };
 
 /// The snapshot; tools and halts are read when they are first asked for.
@@ -30,7 +31,8 @@ pub(super) struct Scene {
     pub(super) world: Arc<World>,
     /// Agents whose runs do not start, and why.
     pub(super) standing: BTreeMap<AgentId, String>,
-    scripts: BTreeMap<AgentId, Vec<Script>>,
+    desk: Arc<Desk>,
+    tools: BTreeMap<AgentId, Vec<Tool>>,
     halts: Option<Vec<(Option<AgentId>, Timestamp)>>,
 }
 
@@ -72,7 +74,14 @@ impl Scene {
             };
             standing.insert(agent.id.clone(), format!("agent {} {why}", agent.id));
         }
-        Self { now: hive.now(), world, standing, scripts: BTreeMap::new(), halts: None }
+        Self {
+            now: hive.now(),
+            world,
+            standing,
+            desk: hive.tools.clone(),
+            tools: BTreeMap::new(),
+            halts: None,
+        }
     }
 
     /// What requests are read against.
@@ -140,16 +149,16 @@ impl Scene {
         if spec.needed_tools().next().is_none() {
             return Ok(Vec::new());
         }
-        if !self.scripts.contains_key(agent) {
-            self.scripts.insert(agent.clone(), tools::scripts(conn, &self.world, agent)?);
+        if !self.tools.contains_key(agent) {
+            self.tools.insert(agent.clone(), known(conn, &self.world, &self.desk, agent)?);
         }
-        let scripts = &self.scripts[agent];
+        let tools = &self.tools[agent];
         let required = spec.required_tools.iter().enumerate();
         let required = required.map(|(n, name)| (format!("/required_tools/{n}"), name));
         let named = spec.tool.iter().map(|name| ("/tool".to_owned(), name)).chain(required);
         Ok(named
             .filter_map(|(pointer, name)| {
-                let detail = tools::find(scripts, name).err()?;
+                let detail = tools::find(tools, name).err()?;
                 Some(Missing { name: name.clone(), pointer, detail })
             })
             .collect())

@@ -162,6 +162,6 @@ impl Bench {
         let given = config.replace("\"alpha-tools@0.0.0\"", "\"late@1.0.0\", \"alpha-tools@0.0.0\"");
         fs::write(self.root().join("skep.toml"), given).unwrap();
         self.refresh().await;
-        assert!(self.hive.scripts(&agent("writer")).await.unwrap().iter().any(|s| s.name() == "late-tool"));
+        assert!(self.hive.tools(&agent("writer")).await.unwrap().iter().any(|t| t.name == "late-tool"));
     }
 }

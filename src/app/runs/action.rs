@@ -5,27 +5,31 @@ use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    app::{hive::Hive, tools},
+    app::{
+        hive::Hive,
+        tools::{builtin, servers},
+    },
     config::model::Runs,
     db::runs::RunRow,
+    ids::SkillId,
     registry::index::Trust,
     scheduler::job::{JobSpec, Tier},
-    supervisor::{
-        agent::Agent,
-        prepare::{Preparation, PreparedSkill},
-    },
+    supervisor::{agent::Agent, prepare::Preparation},
+    tools::{self, Kind, Script, Tool},
     wire::{Environment, Io, ProcId, Start, spool::Bounds},
 };
 
 /// Between SIGTERM and SIGKILL, for an agent whose configuration is not known any more.
 const GRACE: Duration = Duration::from_secs(10);
+/// The agent's client of its door, in every container.
+const CLIENT: &str = "/skep/bin/skep";
 
 /// What a run, or a call of one of its tools, is started with.
-pub(super) struct Program {
-    pub(super) argv: Vec<String>,
-    pub(super) stdin: Vec<u8>,
+pub(in crate::app) struct Program {
+    pub(in crate::app) argv: Vec<String>,
+    pub(in crate::app) stdin: Vec<u8>,
     /// Whether it gets the agent's secrets: a script of a version that is not approved gets none.
-    pub(super) trusted: bool,
+    pub(in crate::app) trusted: bool,
 }
 
 /// The process of a run.
@@ -38,8 +42,15 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
     let program = match spec.tier() {
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
-            let scripts = scripts(&preparation);
-            script(hive, &preparation, tools::find(&scripts, name)?, &spec.args)?
+            let tools = tools(hive, &preparation);
+            match &tools::find(&tools, name)?.kind {
+                Kind::Script(found) => script(hive, &preparation, found, &spec.args)?,
+                Kind::Server { skill, .. } => {
+                    must_be_usable(&preparation, skill, name)?;
+                    act()
+                }
+                Kind::Hive => act(),
+            }
         }
         Tier::Agent => command(&preparation, spec)?,
     };
@@ -53,6 +64,7 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
         argv: program.argv,
         env,
         cwd: "/workspace".to_owned(),
+        not_before_us: None,
         timeout_ms: Some(millis(spec.time_limit())),
         grace_ms: millis(grace(agent)),
         bound: false,
@@ -61,7 +73,7 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
 }
 
 /// Milliseconds, as the init wants them.
-pub(super) fn millis(time: Duration) -> u64 {
+pub(in crate::app) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -76,45 +88,56 @@ pub(super) fn bounds(limits: &Runs) -> Bounds {
     Bounds { head, tail: limits.output - head }
 }
 
-/// Every script of the skills that an agent was prepared with.
-pub(super) fn scripts(preparation: &Preparation) -> Vec<tools::Script> {
-    preparation.skills.iter().flat_map(scripts_of).collect()
+/// The tools of an agent as it was prepared.
+fn tools(hive: &Hive, preparation: &Preparation) -> Vec<Tool> {
+    let mut tools = builtin::tools();
+    for prepared in &preparation.skills {
+        let skill = &prepared.skill;
+        tools.extend(skill.scripts.iter().map(|path| {
+            Tool::script(skill.id.clone(), prepared.version.clone(), path.clone(), prepared.own)
+        }));
+        tools.extend(servers::told(hive, &preparation.config.id, prepared));
+    }
+    tools
 }
 
-fn scripts_of(prepared: &PreparedSkill) -> impl Iterator<Item = tools::Script> {
-    prepared.skill.scripts.iter().map(|path| tools::Script {
-        skill: prepared.skill.id.clone(),
-        version: prepared.version.clone(),
-        path: path.clone(),
-        own: prepared.own,
-    })
+/// A program in the container that has the supervisor do what its run is for, and prints the answer: so calls of MCP
+/// servers and of the hive's own tools are runs like any other.
+fn act() -> Program {
+    let argv = [CLIENT, "act"].map(str::to_owned).to_vec();
+    Program { argv, stdin: Vec::new(), trusted: false }
 }
 
 /// A call of a script: its arguments as JSON, both as first argument and on standard input (systems.md D13).
 ///
 /// # Errors
 /// Its skill cannot be used, the script cannot be read, or nobody knows how to run it.
-pub(super) fn script(
+pub(in crate::app) fn script(
     hive: &Hive,
     preparation: &Preparation,
-    script: &tools::Script,
+    script: &Script,
     args: &Map<String, Value>,
 ) -> Result<Program, String> {
     let skill = preparation.skills.iter().find(|s| s.skill.id == script.skill);
     let skill = skill.ok_or_else(|| format!("the agent has no skill {}", script.skill))?;
-    if let Some(missing) = preparation.usable.unavailable.get(&script.skill) {
-        let (tool, missing) = (script.name(), missing.join(", "));
-        return Err(format!(
-            "tool {tool} cannot be called: its skill {} cannot be used while it misses {missing}",
-            script.skill
-        ));
-    }
+    must_be_usable(preparation, &script.skill, script.name())?;
     let args = Value::Object(args.clone()).to_string();
     let mut argv = interpreter(&hive.store.path(&skill.digest).join(&script.path), &script.path)?;
     argv.push(script.place());
     argv.push(args.clone());
     let trusted = matches!(skill.trust, Trust::Trusted | Trust::Approved);
     Ok(Program { argv, stdin: args.into_bytes(), trusted })
+}
+
+/// Refuses a tool whose skill misses something that it needs (systems.md C2, C5).
+fn must_be_usable(preparation: &Preparation, skill: &SkillId, tool: &str) -> Result<(), String> {
+    match preparation.usable.unavailable.get(skill) {
+        Some(missing) => Err(format!(
+            "tool {tool} cannot be called: its skill {skill} cannot be used while it misses {}",
+            missing.join(", ")
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What stands before the script's path: nothing for an executable file, else by its first line or its extension.
@@ -164,7 +187,7 @@ fn command(preparation: &Preparation, spec: &JobSpec) -> Result<Program, String>
 }
 
 /// What the processes of a run find in their environment beside the container's.
-pub(super) fn environment(preparation: &Preparation, run: &RunRow, trusted: bool) -> Environment {
+pub(in crate::app) fn environment(preparation: &Preparation, run: &RunRow, trusted: bool) -> Environment {
     let mut env = if trusted { preparation.secret_env.clone() } else { Environment::default() };
     env.0.push(("SKEP_RUN_ID".to_owned(), run.id.to_string()));
     env.0.push(("SKEP_JOB".to_owned(), run.job_name.clone()));

@@ -8,7 +8,6 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use tokio_util::sync::CancellationToken;
 
 use super::{Halts, execute, lookup, retention, timer::WallTimer};
 use crate::{
@@ -163,9 +162,9 @@ impl Driver {
         let tick = self.tick(due.unwrap_or(now), agents, events).await?;
         self.planned = tick.next;
         kill_point!("run.leased");
-        let start = CancellationToken::new();
+        let not_before = self.by_machine(due.unwrap_or(now));
         for run in tick.leased {
-            execute::tend(&self.hive, run, Some(start.clone()));
+            execute::tend(&self.hive, run, Some(not_before));
         }
         for run in &tick.end {
             execute::end(&self.hive, run);
@@ -174,7 +173,6 @@ impl Driver {
         if let Some(due) = due {
             set = self.timer.until(self.by_machine(due), LEAD.unsigned_abs()).await;
         }
-        start.cancel();
         Ok(set)
     }
 

@@ -10,8 +10,6 @@ use super::{
     output::{self, Collected},
     summary,
 };
-use tokio_util::sync::CancellationToken;
-
 use crate::{
     app::{clock, hive::Hive},
     db::{self, DbError, queue::Finished, runs::RunRow},
@@ -23,7 +21,7 @@ use crate::{
     },
     scheduler::job::Tier,
     supervisor::{agent::Agent, state::Status},
-    wire::Exit,
+    wire::{Exit, Start},
 };
 
 /// Between two attempts to record an end.
@@ -37,15 +35,16 @@ enum End {
     Lost(String),
 }
 
-/// Takes care of a leased run: a fresh one is made ready and started at a signal, others were handed to an init before.
-pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: Option<CancellationToken>) {
+/// Takes care of a leased run: a fresh one is made ready and started, not before that time by the machine's clock;
+/// others were handed to an init before.
+pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: Option<Timestamp>) {
     if run.process.is_none() || !hive.runs.take(&run) {
         return;
     }
     let hive = hive.clone();
     tokio::spawn(async move {
         let end = match fresh {
-            Some(start) => launch(&hive, &run, &start).await,
+            Some(not_before) => launch(&hive, &run, not_before).await,
             None => found(lookup::look_into(&hive, &run).await),
         };
         // Nothing that it called outlives it.
@@ -78,12 +77,12 @@ fn found(found: Found) -> End {
     }
 }
 
-async fn launch(hive: &Arc<Hive>, run: &RunRow, now: &CancellationToken) -> End {
+async fn launch(hive: &Arc<Hive>, run: &RunRow, not_before: Timestamp) -> End {
     let (Ok(agent), Some((_, id))) = (hive.find_agent(&run.agent), run.process.as_ref()) else {
         return End::NeverStarted;
     };
     let start = match action::start(hive, &agent, run, *id) {
-        Ok(start) => start,
+        Ok(start) => Start { not_before_us: u64::try_from(not_before.as_microsecond()).ok(), ..start },
         Err(why) => return End::Refused(why),
     };
     let spool = match output::create(&agent.dir.run(run.id)) {
@@ -93,7 +92,6 @@ async fn launch(hive: &Arc<Hive>, run: &RunRow, now: &CancellationToken) -> End 
     if run.tier == Tier::Agent && hive.runs.is_alone(run.id) {
         summary::clear(hive, run);
     }
-    now.cancelled().await;
     match agent.link.start(start, spool).await {
         Ok(started) => {
             kill_point!("run.started");

@@ -3,7 +3,8 @@
 //! Rows are in `db::runs` and change through `db::queue`; processes are started through the agent's init, which
 //! keeps them and their end while no supervisor is there.
 
-mod action;
+mod act;
+pub(in crate::app) mod action;
 pub mod driver;
 mod execute;
 mod history;
@@ -27,7 +28,7 @@ pub(in crate::app) use history::obstructed;
 pub use history::{RunOutputRequest, view};
 
 pub use crate::db::runs::RunFilter;
-pub(in crate::app) use output::gap_text;
+pub(in crate::app) use output::{gap_text, masked};
 
 use crate::{db::runs::RunRow, ids::AgentId, scheduler::job::Tier};
 

@@ -67,7 +67,7 @@ impl Collected {
 }
 
 /// Masks what came to light when output was decoded and its words were put together.
-pub(super) fn masked(outcome: Outcome, masker: &Masker) -> Outcome {
+pub(in crate::app) fn masked(outcome: Outcome, masker: &Masker) -> Outcome {
     let text = |text: String| masker.mask_str(&text).into_owned();
     Outcome {
         result: outcome.result.map(|json| masker.mask_json(&json)),

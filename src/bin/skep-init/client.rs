@@ -116,6 +116,8 @@ fn command(words: &[&str]) -> Answer {
             let path = format!("/v1/runs/{}/tools/{}", run()?, http::escape(tool));
             http::ask("POST", &path, Body::Json(args))
         }
+        // What a job's run of a tool that is no script does; not for people.
+        ["act"] => http::ask("POST", &format!("/v1/runs/{}/act", run()?), Body::None),
         ["job", "list"] => http::ask("GET", "/v1/jobs?limit=1000", Body::None),
         [word, ..] => Err(Failure::Usage(format!("`skep {}` is not how {word} is used", words.join(" ")))),
     }

@@ -301,6 +301,7 @@ impl Init {
             env: &start.env,
             cwd: &start.cwd,
             io: &start.io,
+            not_before_us: start.not_before_us,
             timeout_ms: start.timeout_ms,
             grace_ms: start.grace_ms,
             bound: start.bound,

@@ -145,6 +145,7 @@ impl MainProcess {
             env: &self.spec.env,
             cwd: &self.spec.cwd,
             io: &Io::Capture { stdin: Vec::new(), spool: Bounds { head: 0, tail: 0 } },
+            not_before_us: None,
             timeout_ms: None,
             grace_ms: self.spec.grace_ms,
             bound: false,

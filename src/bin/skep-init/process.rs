@@ -51,6 +51,7 @@ pub struct Request<'a> {
     pub env: &'a Environment,
     pub cwd: &'a str,
     pub io: &'a Io,
+    pub not_before_us: Option<u64>,
     pub timeout_ms: Option<u64>,
     pub grace_ms: u64,
     pub bound: bool,
@@ -122,6 +123,7 @@ impl Process {
             stdio: streams.child,
             terminal: matches!(request.io, Io::Pty { .. }),
             scope,
+            not_before_us: request.not_before_us,
         };
         let oom_before = sys::oom_kills();
         let runner = runner::spawn(&program, &runner_end).map_err(|e| StartError::new("fork", e))?;

@@ -22,6 +22,8 @@ use nix::{
     unistd::{ForkResult, Pid, close, fork},
 };
 
+use skep::wire::MOST_AHEAD;
+
 use crate::sys;
 
 /// From the runner to the init, over a socket that keeps messages apart.
@@ -90,6 +92,8 @@ pub struct Program {
     pub terminal: bool,
     /// Keeps the tree from signalling others.
     pub scope: Option<OwnedFd>,
+    /// It is not executed before this time, in microseconds since 1970.
+    pub not_before_us: Option<u64>,
 }
 
 /// Forks the runner. The init keeps `socket`'s other end.
@@ -308,6 +312,9 @@ fn execute(program: &Program) -> (u8, io::Error) {
         strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
     };
     let (argv, env) = (pointers(&program.argv), pointers(&program.env));
+    if let Some(at) = program.not_before_us {
+        sys::wait_until(at, MOST_AHEAD);
+    }
     let mut error = io::Error::from_raw_os_error(libc::ENOENT);
     for path in &program.paths {
         // SAFETY: null-terminated arrays of C strings that live until the call replaces us.

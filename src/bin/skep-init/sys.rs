@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
@@ -95,10 +96,15 @@ pub fn enter_scope(ruleset: &OwnedFd) -> io::Result<()> {
 /// When memory runs out, the caller and its children go before the init and the runners.
 pub fn prefer_as_victim() -> io::Result<()> {
     // The files of a closed process belong to root, so it is opened for this one write. Trees cannot
-    // look into each other in that moment: Landlock forbids it, and execution follows at once.
-    // SAFETY: prctl with plain integers.
-    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
-    fs::write("/proc/self/oom_score_adj", "500")
+    // look into each other in that moment: Landlock forbids it.
+    let dumpable = |on: libc::c_ulong| {
+        // SAFETY: prctl with plain integers.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, on, 0, 0, 0) }
+    };
+    dumpable(1);
+    let written = fs::write("/proc/self/oom_score_adj", "500");
+    dumpable(0);
+    written
 }
 
 /// How often the kernel killed a process of this container for memory.
@@ -169,3 +175,11 @@ pub fn kill(pid: i32, signal: i32) {
 pub const SIGKILL: i32 = Signal::SIGKILL as i32;
 /// SIGTERM as a number.
 pub const SIGTERM: i32 = Signal::SIGTERM as i32;
+
+/// Sleeps until that many microseconds since 1970, at most `most`: a clock that was set holds nothing up.
+pub fn wait_until(at_us: u64, most: Duration) {
+    let at = UNIX_EPOCH + Duration::from_micros(at_us);
+    if let Ok(ahead) = at.duration_since(SystemTime::now()) {
+        std::thread::sleep(ahead.min(most));
+    }
+}

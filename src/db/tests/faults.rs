@@ -80,6 +80,33 @@ async fn an_older_schema_is_copied_and_migrated_whole_or_not_at_all() {
     assert_eq!(copy.read(|c| meta::get(c, "k")).await.unwrap().as_deref(), Some("v"));
 }
 
+#[tokio::test]
+async fn a_full_log_is_moved_into_the_file_while_the_database_is_open() {
+    let (dir, db) = fresh();
+    let text = "x".repeat(1200 * 4096);
+    let long = text.clone();
+    db.write(move |tx| meta::set(tx, "long", &long)).await.unwrap();
+    let size = || fs::metadata(dir.path().join("skep.db")).unwrap().len();
+    for _ in 0..3000 {
+        if size() > 1200 * 4096 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(size() > 1200 * 4096, "only {} bytes are in the file", size());
+    // What was moved makes room: the log does not grow with every further commit.
+    for n in 0..40 {
+        let long = text.clone();
+        db.write(move |tx| meta::set(tx, &format!("long {}", n % 2), &long)).await.unwrap();
+    }
+    let log = fs::metadata(dir.path().join("skep.db-wal")).unwrap().len() / 4096;
+    assert!(log < 20_000, "{log} pages wait in the log");
+    drop(db);
+    let kept: Result<_, DbError> =
+        Db::open(&dir.path().join("skep.db")).unwrap().read(|conn| meta::get(conn, "long")).await;
+    assert_eq!(kept.unwrap().unwrap(), text);
+}
+
 /// A small file system of its own where the tests may mount one (as root).
 struct Tmpfs(TempDir);
 

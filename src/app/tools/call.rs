@@ -1,0 +1,196 @@
+//! One call of a tool, from its name to its answer. A process that it starts is ended when the caller goes, and never
+//! left behind.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    builtin::{self, Behalf},
+    types::ToolReply,
+};
+use crate::{
+    app::{
+        Result,
+        exec::{self, Attended},
+        hive::Hive,
+        runs::action,
+        types::AppError,
+    },
+    db::runs::RunRow,
+    ids::AgentId,
+    runs::{
+        result::{self, Said},
+        state::RunStatus,
+    },
+    scheduler::job::{DIRECT_TIMEOUT, MAX_ARGS},
+    secrets::mask::Masker,
+    supervisor::{agent::Agent, prepare::Preparation},
+    tools::{self, Kind, Script, Tool},
+    wire::{Environment, Io, Start},
+};
+
+/// Between SIGTERM and SIGKILL of a call.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A tool that was found, and what it is called with.
+pub(in crate::app) struct Call {
+    /// Who decides: an agent, or none: the operator.
+    pub caller: Option<AgentId>,
+    /// In whose container it runs.
+    pub agent: Arc<Agent>,
+    /// The agent as it runs now.
+    pub preparation: Arc<Preparation>,
+    /// The tool.
+    pub tool: Tool,
+    /// As the caller named it.
+    pub name: String,
+    /// Its arguments.
+    pub args: Map<String, Value>,
+    /// The run that it belongs to, if any.
+    pub run: Option<RunRow>,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Ends it early.
+    pub ended: CancellationToken,
+}
+
+impl Hive {
+    /// Calls a tool of an agent now, direct tier.
+    ///
+    /// # Errors
+    /// There is no such agent or tool, the agent does not run, the arguments are wrong, or it could not be started. A
+    /// tool that failed is no error: its answer says so.
+    pub async fn call_tool(
+        self: &Arc<Self>,
+        caller: Option<&AgentId>,
+        agent: &AgentId,
+        name: &str,
+        args: Map<String, Value>,
+    ) -> Result<ToolReply> {
+        let tools = self.tools(agent).await?;
+        let tool = tools::find(&tools, name).map_err(AppError::NotFound)?.clone();
+        let ended = CancellationToken::new();
+        let _there = ended.clone().drop_guard();
+        if tool.kind == Kind::Hive {
+            let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
+            return builtin::call(self, &behalf, name, &args).await.map(|v| ToolReply::answered(name, v));
+        }
+        let agent = self.running_agent(agent)?;
+        let preparation = agent.preparation().ok_or_else(|| crate::app::agents::not_prepared(&agent))?;
+        let call = Call {
+            caller: caller.cloned(),
+            agent,
+            preparation,
+            tool,
+            name: name.to_owned(),
+            args,
+            run: None,
+            limit: DIRECT_TIMEOUT,
+            ended,
+        };
+        let hive = self.clone();
+        // By itself, so that a process is seen to its proven end also when the caller has gone.
+        let made = tokio::spawn(async move { make(&hive, call).await });
+        made.await.map_err(|e| AppError::Internal(e.to_string()))?
+    }
+}
+
+/// Makes a call.
+///
+/// # Errors
+/// It could not be started, or it was ended early.
+pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
+    check_size(&call.args)?;
+    let began = Instant::now();
+    let reply = match &call.tool.kind {
+        Kind::Script(script) => {
+            // An init that can start nothing more may have been crippled from inside: the driver looks.
+            run(hive, &call, script).await.inspect_err(|_| hive.wake.notify_one())
+        }
+        Kind::Server { server, .. } => {
+            Err(AppError::Conflict(format!("the MCP server {server} is not started by this supervisor")))
+        }
+        Kind::Hive => {
+            let behalf = Behalf { caller: call.caller.clone(), agent: call.agent.id.clone() };
+            let answer = builtin::call(hive, &behalf, &call.tool.name, &call.args).await;
+            answer.map(|value| ToolReply::answered(&call.name, value))
+        }
+    };
+    reply.map(|reply| ToolReply { duration_ms: action::millis(began.elapsed()), ..reply })
+}
+
+/// Whether the arguments fit one argument of a process.
+///
+/// # Errors
+/// They do not.
+pub(in crate::app) fn check_size(args: &Map<String, Value>) -> Result<()> {
+    let size = serde_json::to_string(args).map_or(0, |text| text.len());
+    if size <= MAX_ARGS {
+        return Ok(());
+    }
+    Err(AppError::Invalid {
+        detail: format!("the arguments have {size} bytes of JSON; at most {MAX_ARGS} fit"),
+        errors: Vec::new(),
+    })
+}
+
+/// Runs a script to its proven end.
+async fn run(hive: &Hive, call: &Call, script: &Script) -> Result<ToolReply> {
+    let program = action::script(hive, &call.preparation, script, &call.args).map_err(AppError::Conflict)?;
+    let masker = hive.world().masker.clone();
+    let link = &call.agent.link;
+    let env = match &call.run {
+        Some(run) => action::environment(&call.preparation, run, program.trusted),
+        None if program.trusted => call.preparation.secret_env.clone(),
+        None => Environment::default(),
+    };
+    let start = Start {
+        id: link.next_id(),
+        argv: program.argv,
+        env,
+        cwd: "/workspace".to_owned(),
+        not_before_us: None,
+        timeout_ms: Some(action::millis(call.limit)),
+        grace_ms: action::millis(GRACE),
+        bound: true,
+        io: Io::Stream,
+    };
+    let id = start.id;
+    let started = link.start(start, Vec::new()).await?;
+    let mut attended = std::pin::pin!(exec::attend(started, program.stdin, &masker));
+    let attended = tokio::select! {
+        attended = &mut attended => attended.inspect_err(|_| link.end(id, Duration::ZERO))?,
+        () = call.ended.cancelled() => {
+            link.end(id, GRACE);
+            attended.await?;
+            return Err(AppError::Conflict(format!("the call of {} was ended: its caller is gone", call.name)));
+        }
+    };
+    Ok(answer(&call.name, &attended, &masker))
+}
+
+/// The result of a script, by the rule of script calls (systems.md D13).
+fn answer(tool: &str, attended: &Attended, masker: &Masker) -> ToolReply {
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&attended.stdout.0), String::from_utf8_lossy(&attended.stderr.0));
+    let said = Said { stdout: &stdout, cut: attended.stdout.1, stderr: &stderr, summary: None };
+    let outcome = crate::app::runs::masked(result::direct(attended.exit, &said), masker);
+    ToolReply {
+        tool: tool.to_owned(),
+        success: outcome.status == RunStatus::Succeeded,
+        result: outcome.result,
+        content: None,
+        error: outcome.error,
+        exit_code: outcome.exit_code,
+        stderr: stderr.into_owned(),
+        truncated: attended.stdout.1 || attended.stderr.1,
+        duration_ms: 0,
+        timed_out: attended.exit.timed_out,
+        oom: attended.exit.oom,
+    }
+}

@@ -1,0 +1,97 @@
+//! What a supervisor remembers of tools: what scripts say of themselves, and which tools MCP servers had when they last
+//! told. Bounded by what agents resolve.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{AgentId, Digest, SkillId};
+
+/// A server of a skill as an agent has it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerKey {
+    /// In whose container it runs, or in whose name it is called.
+    pub agent: AgentId,
+    /// The skill that brings it.
+    pub skill: SkillId,
+    /// Its name in the skill.
+    pub server: String,
+}
+
+/// The tools that a server had when it last told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerTools {
+    /// Content of the skill that it came with: another may have other tools.
+    pub digest: Digest,
+    /// The tools.
+    pub tools: Vec<ServerTool>,
+}
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerTool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+    /// JSON Schema of its structured results, if it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// MCP's hints about it, as they came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Value>,
+}
+
+/// What a script says of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Described {
+    pub(super) description: String,
+    pub(super) input_schema: Option<Value>,
+}
+
+/// Descriptions of the scripts of one content, by path.
+pub(super) type Scripts = Arc<HashMap<String, Described>>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Desk {
+    scripts: Mutex<HashMap<Digest, Scripts>>,
+    servers: Mutex<BTreeMap<ServerKey, Arc<ServerTools>>>,
+}
+
+impl Desk {
+    /// What a server had, if it was of this content.
+    #[must_use]
+    pub fn of_server(&self, key: &ServerKey, digest: &Digest) -> Option<Arc<ServerTools>> {
+        lock(&self.servers).get(key).filter(|known| known.digest == *digest).cloned()
+    }
+
+    /// Remembers what a server has; true when that is new.
+    pub fn learn(&self, key: ServerKey, tools: ServerTools) -> bool {
+        let mut servers = lock(&self.servers);
+        if servers.get(&key).is_some_and(|known| **known == tools) {
+            return false;
+        }
+        servers.insert(key, Arc::new(tools));
+        true
+    }
+
+    pub(super) fn of_scripts(&self, digest: &Digest) -> Option<Scripts> {
+        lock(&self.scripts).get(digest).cloned()
+    }
+
+    pub(super) fn learn_scripts(&self, digest: Digest, scripts: Scripts) {
+        lock(&self.scripts).insert(digest, scripts);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
