@@ -217,7 +217,7 @@ fn view(agent: &Agent, world: &World) -> AgentView {
         digest: s.digest.to_string(),
         owner: s.owner.clone(),
     });
-    let missing = preparation.iter().flat_map(|p| &p.grants.missing).map(|m| m.name.to_string());
+    let missing = preparation.iter().flat_map(|p| &p.lacking).map(|m| m.name.to_string());
     let unavailable = preparation.iter().flat_map(|p| &p.usable.unavailable);
     let unavailable = unavailable
         .map(|(skill, missing)| UnavailableSkill { skill: skill.to_string(), missing: missing.clone() });

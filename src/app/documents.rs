@@ -4,6 +4,7 @@
 //! nothing. An agent changes its own alone; its documents are pending like every skill that it writes. The operator's
 //! are also written to the hive's skill folder, where they outlive `.skep`.
 
+mod filled;
 mod folder;
 mod remove;
 mod snapshot;
@@ -18,7 +19,10 @@ pub use tools::{
     update_skill,
 };
 
-use self::snapshot::{Snapshot, source, visible};
+use self::{
+    filled::{Reader, filled},
+    snapshot::{Snapshot, source, visible},
+};
 use super::{Result, hive::Hive, skills::trust_name, types::AppError};
 use crate::{
     db::{self, documents::Counted},
@@ -134,8 +138,10 @@ impl Hive {
         include_disabled: bool,
     ) -> Result<Vec<DocumentView>> {
         let (world, caller) = (self.world(), caller.cloned());
+        let grants = Reader::grants(self, caller.as_ref());
         self.db
             .read(move |conn| {
+                let reader = caller.as_ref().map(|agent| Reader { world: &world, agent, grants: &grants });
                 let counts = db::documents::all(conn)?;
                 let mut views = Vec::new();
                 for entry in world.index.skills.values().filter(|e| include_disabled || e.enabled) {
@@ -147,7 +153,8 @@ impl Hive {
                     if skill.shape == Shape::SkillMd
                         && tag.as_ref().is_none_or(|tag| skill.tags.contains(tag))
                     {
-                        views.push(listed(entry, version, &skill, counted));
+                        let view = listed(entry, version, &skill, counted);
+                        views.push(filled(reader.as_ref(), view, entry, version, &skill));
                     }
                 }
                 Ok(views)
@@ -155,7 +162,7 @@ impl Hive {
             .await
     }
 
-    /// One document with its content.
+    /// One document with its content; for an agent with its variables (see `filled`).
     ///
     /// # Errors
     /// There is none that the caller may see, or it cannot be read.
@@ -165,7 +172,10 @@ impl Hive {
         if !snapshot.entry.enabled && !snapshot.is_of(caller) && caller.is_some() {
             return Err(AppError::NotFound(format!("the skill document {slug} is disabled")));
         }
-        Ok(snapshot.view())
+        let (world, grants) = (self.world(), Reader::grants(self, caller));
+        let reader = caller.map(|agent| Reader { world: &world, agent, grants: &grants });
+        let Snapshot { entry, version, skill, .. } = &snapshot;
+        Ok(filled(reader.as_ref(), snapshot.view(), entry, version, skill))
     }
 
     async fn snapshot(&self, caller: Option<&AgentId>, slug: &SkillId) -> Result<Snapshot> {

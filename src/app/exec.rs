@@ -109,8 +109,8 @@ impl Hive {
     /// # Errors
     /// The request is wrong, the agent does not run, the program cannot be started.
     pub async fn exec(&self, id: &AgentId, request: ExecRequest) -> Result<ExecResult, AppError> {
-        let agent = self.running_agent(id)?;
         let limit = check_exec(&request)?;
+        let agent = self.running_agent(id)?;
         let start = Start {
             not_before_us: None,
             timeout_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
@@ -189,6 +189,19 @@ fn check_exec(request: &ExecRequest) -> Result<Duration, AppError> {
     };
     if request.command.first().is_none_or(String::is_empty) {
         return Err(invalid("/command", "command must name a program".to_owned()));
+    }
+    let with_nul = request.command.iter().position(|argument| argument.contains('\0'));
+    if let Some(at) = with_nul {
+        let what = format!("argument {at} of the command holds a NUL character, which no argument can");
+        return Err(invalid(&format!("/command/{at}"), what));
+    }
+    if let Some((name, _)) =
+        request.env.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'))
+    {
+        return Err(invalid("/env", format!("the variable {name:?} holds a NUL character, which none can")));
+    }
+    if request.cwd.as_ref().is_some_and(|cwd| cwd.contains('\0')) {
+        return Err(invalid("/cwd", "cwd holds a NUL character, which no path can".to_owned()));
     }
     if request.stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
         return Err(invalid("/stdin", format!("stdin has at most {MAX_STDIN} bytes; use attach for more")));

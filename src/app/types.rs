@@ -57,6 +57,23 @@ pub enum AppError {
     Internal(String),
 }
 
+impl AppError {
+    /// All that it says, in one line.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Invalid { detail, errors } | Self::InUse { detail, errors } if !errors.is_empty() => {
+                let told = errors.iter().map(|(pointer, detail)| match pointer.as_str() {
+                    "" => detail.clone(),
+                    pointer => format!("{pointer}: {detail}"),
+                });
+                format!("{detail}: {}", told.collect::<Vec<_>>().join("; "))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// A skill that an agent has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentSkill {
@@ -339,6 +356,9 @@ pub struct RollbackRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "1.0.0")]
     pub version: Option<String>,
+    /// Also to versions that are yanked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// A secret's name and use, never its value.

@@ -1,9 +1,11 @@
-//! `skep resolve --check`: whether the files that an agent is given are those of `skep.lock`.
+//! `skep resolve --check`: whether the files that an agent is given are those of `skep.lock`; and of what it has
+//! besides, the skills that it wrote, whether they are what was registered.
 //!
 //! Every digest is computed anew from what lies in the view; nothing is repaired.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
+use semver::Version;
 use serde::Serialize;
 
 use super::{
@@ -12,10 +14,12 @@ use super::{
 };
 use crate::{
     config::model::SkillLimits,
+    db,
     ids::{AgentId, Digest, SkillId},
     paths::HivePaths,
+    registry::index::Index,
     registry::safe_copy::{CopyError, Origin, Policy, fingerprint},
-    resolver::{Lock, Locked},
+    resolver::{Lock, Locked, LockedAgent},
     sandbox::{generated, view::folder_name},
     skill::{
         digest::digest,
@@ -28,9 +32,12 @@ use crate::{
 struct Checked {
     agent: AgentId,
     id: SkillId,
-    version: semver::Version,
-    digest: Digest,
-    /// `ok`, `changed`, `not mounted` or `not current`.
+    version: Version,
+    /// Of what it should hold, where that is known.
+    digest: Option<Digest>,
+    /// Whether it is the agent's own, which `skep.lock` does not name.
+    own: bool,
+    /// `ok`, `changed`, `not mounted`, `not current` or `unknown`.
     result: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -43,17 +50,34 @@ pub(super) fn run(
     only: Option<&AgentId>,
     json: bool,
 ) -> Outcome {
-    if let Some(agent) = only.filter(|a| !lock.agents.contains_key(*a)) {
+    if let Some(agent) = only.filter(|a| !agents(hive, lock).contains(*a)) {
         return Err(Failure::new(format!("skep.lock has no agent {agent}"))
             .help("it is locked when the supervisor starts it: `skep up -d`"));
     }
+    let registered = db::offline::registered(&hive.database(), |_, _| false);
+    let (index, why) = match registered {
+        Ok(found) => (found.map(|(index, _)| index).unwrap_or_default(), None),
+        Err(e) => (Index::default(), Some(e.to_string())),
+    };
     let mut checked = Vec::new();
-    for (agent, skills) in lock.agents.iter().filter(|(a, _)| only.is_none_or(|only| only == *a)) {
+    let none = LockedAgent::new();
+    for agent in agents(hive, lock).iter().filter(|a| only.is_none_or(|only| only == *a)) {
         let view = hive.agent(agent).view();
+        let skills = lock.agents.get(agent).unwrap_or(&none);
         for (id, locked) in skills {
             let (result, reason) = check(&view, id, locked);
-            let (version, digest) = (locked.version.clone(), locked.digest);
-            checked.push(Checked { agent: agent.clone(), id: id.clone(), version, digest, result, reason });
+            let (version, digest) = (locked.version.clone(), Some(locked.digest));
+            let (agent, id) = (agent.clone(), id.clone());
+            checked.push(Checked { agent, id, version, digest, own: false, result, reason });
+        }
+        for (id, version) in besides(&view, skills) {
+            let digest = index.version(&id, &version).map(|registered| registered.digest);
+            let unknown = || Some(why.clone().unwrap_or_else(|| "it is not in the registry".to_owned()));
+            let (result, reason) = match digest {
+                Some(digest) => check(&view, &id, &Locked { version: version.clone(), digest }),
+                None => ("unknown", unknown()),
+            };
+            checked.push(Checked { agent: agent.clone(), id, version, digest, own: true, result, reason });
         }
     }
     let good = checked.iter().all(|c| c.result == "ok");
@@ -65,12 +89,41 @@ pub(super) fn run(
                 c.agent.as_str().into(),
                 format!("{}@{}", c.id, c.version).into(),
                 c.result.into(),
-                c.reason.as_deref().unwrap_or_default().into(),
+                match (&c.reason, c.own) {
+                    (Some(reason), _) => reason.as_str().into(),
+                    (None, true) => "its own".into(),
+                    (None, false) => "".into(),
+                },
             ]
         });
         context.ui.table(&["AGENT", "SKILL", "MOUNTED", "NOTE"], rows.collect())?;
     }
     Ok(if good { 0 } else { FAILED })
+}
+
+/// Those of the lock, and those that have a folder.
+fn agents(hive: &HivePaths, lock: &Lock) -> BTreeSet<AgentId> {
+    let folders = fs::read_dir(hive.agents()).into_iter().flatten();
+    let named = folders.filter_map(|folder| folder.ok()?.file_name().to_str()?.parse().ok());
+    named.chain(lock.agents.keys().cloned()).collect()
+}
+
+/// What is mounted as current and is not in the lock.
+fn besides(view: &Path, locked: &LockedAgent) -> Vec<(SkillId, Version)> {
+    let names = fs::read_dir(view)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut found: Vec<(SkillId, Version)> = names
+        .filter_map(|name| {
+            let id: SkillId = name.parse().ok().filter(|id| !locked.contains_key(id))?;
+            let target = fs::read_link(view.join(&name)).ok()?;
+            let version = target.file_name()?.to_str()?.strip_prefix(&format!("{id}@"))?.parse().ok()?;
+            Some((id, version))
+        })
+        .collect();
+    found.sort();
+    found
 }
 
 fn check(view: &Path, id: &SkillId, locked: &Locked) -> (&'static str, Option<String>) {
@@ -144,6 +197,13 @@ mod tests {
         fs::remove_file(&file).unwrap();
         fs::write(&file, "---\nname: a\ndescription: evil\n---\n").unwrap();
         assert_eq!(check(&view, &id, &locked).0, "changed");
+    }
+
+    #[test]
+    fn what_is_mounted_besides_the_lock_is_found() {
+        let (_dir, view, id, locked) = laid();
+        assert_eq!(besides(&view, &LockedAgent::new()), [(id.clone(), locked.version.clone())]);
+        assert_eq!(besides(&view, &[(id, locked)].into()), []);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The skills of a hive as they stand in its source folders, for commands that work without a
-//! supervisor. Reads only; what only the registry knows (yanked, approved) is not known here.
+//! The skills of a hive as they stand in its source folders and its registry, for commands that work without a
+//! supervisor. Reads only. A folder that changed since it was registered counts as it is now.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +15,7 @@ use super::{failure::Failure, hive::Context};
 use crate::{
     app::types::SecretView,
     config::{Config, model::Agent, model::SkillLimits},
+    db,
     error::Fault,
     ids::{Digest, SecretName, SkillId},
     paths::HivePaths,
@@ -45,7 +46,9 @@ pub(super) struct Offline {
     pub faults: Vec<Fault>,
     /// What is odd.
     pub warnings: Vec<Fault>,
-    /// What the registry's view file tells beyond the folders.
+    /// What was registered; none: the hive has no database, or none that can be read.
+    registered: Option<Index>,
+    /// What the registry's view file tells beyond the folders, where the database tells nothing.
     known: BTreeMap<SkillId, file::SkillLine>,
 }
 
@@ -80,6 +83,7 @@ pub(super) fn read(hive: &HivePaths, config: &Config, lock: &Lock, strict: bool)
         }
         Err(e) => all.warnings.push(Fault::new("registry/skills.json", format!("is not used: {e}"))),
     }
+    all.read_registered(&hive.database());
     for skill in builtin::skills() {
         let source = Source::from_memory(
             &skill.files.iter().map(|(path, run, bytes)| (*path, *bytes, *run)).collect::<Vec<_>>(),
@@ -92,7 +96,10 @@ pub(super) fn read(hive: &HivePaths, config: &Config, lock: &Lock, strict: bool)
     for folder in &config.registry.sources {
         all.source_folder(&hive.resolve(folder), folder, &policy, strict);
     }
-    all.add_known(lock);
+    match all.registered.take() {
+        Some(registered) => all.add_registered(hive, &registered),
+        None => all.add_known(lock),
+    }
     all
 }
 
@@ -130,10 +137,10 @@ impl Offline {
         self.faults.extend(errors.into_iter().map(|f| below(place, f)));
         let Some(mut skill) = report.skill else { return };
         if skill.version == Version::new(0, 0, 0)
-            && let Some(latest) = self.known.get(&skill.id).and_then(|k| k.latest_version.clone())
+            && let Some(given) = self.given_version(&skill.id, digest(source))
         {
             // Without a version of its own it has the one that the registry gave it.
-            skill.version = latest;
+            skill.version = given;
         }
         let entry = VersionEntry {
             version: skill.version.clone(),
@@ -163,6 +170,55 @@ impl Offline {
                 self.skills.insert((skill.id.clone(), skill.version.clone()), skill);
             }
         }
+    }
+
+    fn read_registered(&mut self, database: &Path) {
+        match db::offline::registered(database, |_, _| false) {
+            Ok(found) => self.registered = found.map(|(index, _)| index),
+            Err(e) => {
+                let fault = Fault::new(".skep/skep.db", format!("is not used: {e}"));
+                let help = "skills that were published or that agents wrote may be called unknown";
+                self.warnings.push(fault.help(help));
+            }
+        }
+    }
+
+    /// What was registered beyond the folders, and what the operator said of it.
+    fn add_registered(&mut self, hive: &HivePaths, registered: &Index) {
+        for (id, entry) in &registered.skills {
+            let known = self.index.skills.entry(id.clone()).or_insert_with(|| empty(id, entry.owner.clone()));
+            let known = Arc::make_mut(known);
+            if known.owner != entry.owner {
+                let owner = String::from(entry.owner.clone());
+                self.faults.push(
+                    Fault::new(id.to_string(), format!("the id {id} belongs to {owner}"))
+                        .help("give the skill of the source folder another id"),
+                );
+                continue;
+            }
+            known.enabled = entry.enabled;
+            for version in entry.versions.values() {
+                match known.versions.get(&version.version) {
+                    Some(in_folder) if in_folder.digest != version.digest => {}
+                    _ => drop(known.versions.insert(version.version.clone(), version.clone())),
+                }
+            }
+        }
+        let read = &self.skills;
+        let wanted = |id: &SkillId, version: &Version| !read.contains_key(&(id.clone(), version.clone()));
+        // Read at another moment; what came meanwhile is no harm.
+        if let Ok(Some((_, declared))) = db::offline::registered(&hive.database(), wanted) {
+            self.skills.extend(declared.into_iter().map(|s| ((s.id.clone(), s.version.clone()), s)));
+        }
+    }
+
+    /// The version that a skill without one of its own was given.
+    fn given_version(&self, id: &SkillId, content: Digest) -> Option<Version> {
+        let registered = self.registered.as_ref().and_then(|index| index.skills.get(id));
+        let same = registered.and_then(|entry| entry.versions.values().find(|v| v.digest == content));
+        let latest = || registered.and_then(|entry| entry.latest()).map(|v| v.version.clone());
+        let view = || self.known.get(id).and_then(|known| known.latest_version.clone());
+        same.map(|v| v.version.clone()).or_else(latest).or_else(view)
     }
 
     /// Versions that only the registry has: those of agents, and those whose folders are gone.
@@ -236,7 +292,11 @@ pub(super) fn secrets(
             .skills
             .iter()
             .filter_map(|(id, resolved)| offline.skills.get(&(id.clone(), resolved.version.clone())))
-            .map(|skill| Ask { skill: &skill.id, declares: &skill.secrets, trust: Trust::Trusted })
+            .map(|skill| {
+                let version = offline.index.version(&skill.id, &skill.version);
+                let trust = version.map_or(Trust::Trusted, |version| version.trust);
+                Ask { skill: &skill.id, declares: &skill.secrets, trust }
+            })
             .collect();
         asks.push((agent, skills));
     }

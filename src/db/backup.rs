@@ -49,7 +49,7 @@ pub fn newest() -> i64 {
     i64::try_from(schema::STEPS.len()).unwrap_or(i64::MAX)
 }
 
-fn open(path: &Path) -> Result<Connection, DbError> {
+pub(super) fn open(path: &Path) -> Result<Connection, DbError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|e| DbError::from(e).at(path))?;
     conn.busy_timeout(std::time::Duration::from_secs(10))?;

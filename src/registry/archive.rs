@@ -168,7 +168,11 @@ fn keep(
     let copied = io::copy(&mut reader.take(most.saturating_add(1)), &mut kept)
         .map_err(|e| CopyError::io("cannot take the archive in", e))?;
     if copied > most {
-        return Err(refused(too_large(limits)));
+        let total = limits.total;
+        return Err(refused(format!(
+            "has more bytes packed than a skill may have unpacked, {total} \
+            (registry.limits.total)"
+        )));
     }
     kept.rewind().map_err(|e| CopyError::io("cannot read the archive back", e))?;
     Ok(kept)
@@ -210,15 +214,27 @@ fn take(
 ) -> Result<Many, CopyError> {
     let mut entries = Vec::new();
     let most = most_entries(limits);
-    walk(kept, format, limits, &mut |entry, _| {
+    let walked = walk(kept, format, limits, &mut |entry, _| {
         if entries.len() >= most {
-            return Err(Broken::Theirs(format!("more than {most} entries (registry.limits.files)")));
+            let files = limits.files;
+            return Err(Broken::Other(refused(format!(
+                "holds more than {files} files (registry.limits.files)"
+            ))));
         }
         entries.push(entry);
         Ok(())
-    })?;
-    let judged =
-        listing::judge(&entries, limits, many).map_err(|refusal| rejected(refusal.faults, refusal.more))?;
+    });
+    let judged = listing::judge(&entries, limits, many);
+    if let Err(e) = walked {
+        // Where reading ended at a cap, the file that is too large says better what is wrong.
+        let capped = matches!(&e, CopyError::Rejected { faults, .. }
+            if faults.iter().any(|fault| fault.message.contains("registry.limits.")));
+        return Err(match judged {
+            Err(refusal) if capped && refusal.too_large => rejected(refusal.faults, refusal.more),
+            _ => e,
+        });
+    }
+    let judged = judged.map_err(|refusal| rejected(refusal.faults, refusal.more))?;
     drop(entries);
     let staged = lay(kept, format, store, limits, &judged)?;
     Ok(Many { staged, left_out: judged.left_out })
@@ -232,7 +248,7 @@ fn lay(
     limits: &SkillLimits,
     judged: &Judged,
 ) -> Result<Staged, CopyError> {
-    let failed = |e| CopyError::io(format!("cannot lay a copy in {}", store.staging().display()), e);
+    let failed = |e| CopyError::io("cannot lay a copy of the archive", e);
     let mut laying = Laying::create(store.staging()).map_err(failed)?;
     let mut source = Source::default();
     let (mut index, mut left) = (0, limits.total);

@@ -30,7 +30,7 @@ use crate::{
         prompt::{self, PromptInput, PromptSkill},
         spec::{self, SpecInput},
     },
-    secrets::grants::{Ask, GrantInput, Grants, WithheldReason, grants},
+    secrets::grants::{Ask, GrantInput, Grants, Missing, WithheldReason, grants},
     skill::{
         model::{McpTransport, Shape, Skill},
         vars::substitute,
@@ -72,6 +72,8 @@ pub struct Preparation {
     pub skills: Vec<PreparedSkill>,
     /// Which secrets it gets, and why not others.
     pub grants: Grants,
+    /// Those of the missing ones that nothing else stands for.
+    pub lacking: Vec<Missing>,
     /// Environment of its processes that is secret: names and values.
     pub secret_env: wire::Environment,
     /// Which of them can be used, and their variables.
@@ -136,7 +138,8 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
     let usable = usable::judge(agent, &skills, |name| spec.env.contains_key(name), &granted, world).await;
     let [prompt, shown_prompt] =
         [false, true].map(|mask| build_prompt(hive, &skills, soul.as_deref(), &usable, mask));
-    let mut warnings = warnings(&resolution, &granted);
+    let lacking = usable.lacking(&granted, &skills);
+    let mut warnings = warnings(&resolution, &granted, &lacking);
     warnings.extend(
         usable.unavailable.iter().map(|(skill, missing)| {
             format!("skill {skill} cannot be used: it misses {}", missing.join(", "))
@@ -151,6 +154,7 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
         hash,
         skills,
         grants,
+        lacking,
         secret_env,
         usable,
         prompt,
@@ -372,9 +376,9 @@ fn build_prompt(
     prompt::build(&PromptInput { soul, skills: &shown, tools: &tools, mcp: &mcp })
 }
 
-fn warnings(resolution: &Resolution, grants: &Grants) -> Vec<String> {
+fn warnings(resolution: &Resolution, grants: &Grants, lacking: &[Missing]) -> Vec<String> {
     let mut warnings = resolution.warnings.clone();
-    warnings.extend(grants.missing.iter().map(|missing| {
+    warnings.extend(lacking.iter().map(|missing| {
         let by: Vec<&str> = missing.asked_by.iter().map(SkillId::as_str).collect();
         format!("secret {} is not set (declared by {})", missing.name, by.join(", "))
     }));

@@ -4,13 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use semver::Version;
+
 use super::{agent::Agent, binaries, prepare::PreparedSkill};
 use crate::{
     app::world::World,
     ids::{SecretName, SkillId},
     registry::index::Trust,
-    secrets::grants::Grants,
+    secrets::grants::{Grants, Missing},
     skill::{
+        model::Skill,
         unavailable::{Needs, unavailable, unresolved_of_servers},
         vars::{Found, Resolved, resolve},
     },
@@ -33,6 +36,22 @@ impl Usable {
     pub fn has(&self, skill: &SkillId) -> bool {
         !self.unavailable.contains_key(skill)
     }
+
+    /// The missing secrets that are needed: a secret variable may have its value from a file or a default.
+    #[must_use]
+    pub fn lacking(&self, grants: &Grants, skills: &[PreparedSkill]) -> Vec<Missing> {
+        let needs = |skill: &SkillId, name: &SecretName| {
+            let found = self.values.get(skill).is_some_and(|values| values.contains_key(name.as_str()));
+            let of_env =
+                || skills.iter().any(|s| s.skill.id == *skill && s.skill.required_env.contains(name));
+            !found || of_env()
+        };
+        let lacking = grants.missing.iter().map(|missing| Missing {
+            asked_by: missing.asked_by.iter().filter(|s| needs(s, &missing.name)).cloned().collect(),
+            ..missing.clone()
+        });
+        lacking.filter(|missing| !missing.asked_by.is_empty()).collect()
+    }
 }
 
 /// Judges the skills of an agent. `env` are the names of its container's plain environment. While no container runs,
@@ -49,7 +68,8 @@ pub async fn judge(
     let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     for prepared in skills {
         let id = &prepared.skill.id;
-        let Resolved { values, unresolved_required } = values(prepared, granted, world);
+        let Resolved { values, unresolved_required } =
+            values(&prepared.skill, &prepared.version, prepared.trust, granted, world);
         let mut missing = unresolved_required;
         let servers = unresolved_of_servers(&prepared.skill, &values, is_set);
         missing.extend(servers.into_iter().filter(|name| !missing.contains(name)).collect::<Vec<_>>());
@@ -62,9 +82,11 @@ pub async fn judge(
     usable
 }
 
-fn values(prepared: &PreparedSkill, granted: &Grants, world: &World) -> Resolved {
-    let (skill, variables) = (&prepared.skill, &world.variables);
-    if !matches!(prepared.trust, Trust::Trusted | Trust::Approved) {
+/// The variables of one version, as an agent with these grants has them.
+#[must_use]
+pub fn values(skill: &Skill, version: &Version, trust: Trust, granted: &Grants, world: &World) -> Resolved {
+    let variables = &world.variables;
+    if !matches!(trust, Trust::Trusted | Trust::Approved) {
         return resolve(&skill.vars, None, None, &skill.id, |_| None);
     }
     let env = |name: &str| {
@@ -76,5 +98,5 @@ fn values(prepared: &PreparedSkill, granted: &Grants, world: &World) -> Resolved
             Some(Found { value, secret: false })
         })
     };
-    resolve(&skill.vars, variables.own(&skill.id, &prepared.version), variables.shared(), &skill.id, env)
+    resolve(&skill.vars, variables.own(&skill.id, version), variables.shared(), &skill.id, env)
 }

@@ -35,8 +35,10 @@ const MAX_WATCHES: usize = 1_024;
 /// Events of one agent in [`WINDOW`] above which it is not listened to for a while.
 const FLOOD: u32 = if cfg!(test) { 2_000 } else { 20_000 };
 const WINDOW: Duration = Duration::from_secs(1);
-/// How long a flood is not listened to: at first, and at most.
-const MUTE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+/// How long a flood is not listened to: at first, and at most. What comes after it waits no longer than that.
+const MUTE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
+/// After so long without a flood the next one is a first one.
+const CALM: Duration = Duration::from_secs(120);
 /// Files being written that are remembered for one agent.
 const MAX_OPEN: usize = 1_024;
 /// Folders of one agent that are told apart; above, all of them are looked at.
@@ -72,6 +74,8 @@ pub struct Touched {
     pub folders: BTreeMap<String, Touch>,
     /// Something was missed: everything has to be looked at.
     pub all: bool,
+    /// A folder whose name is not UTF-8 came or went.
+    pub odd: bool,
     /// It floods: nothing is heard of it until then; watch it anew.
     pub muted_until: Option<Instant>,
 }
@@ -241,7 +245,7 @@ impl CustomWatcher {
 
     fn mute(&self, table: &mut Table, agent: &AgentId, now: Instant) {
         let Some(tree) = table.trees.get_mut(agent) else { return };
-        if tree.muted_at.is_none_or(|at| now.duration_since(at) > MUTE.1 * 4) {
+        if tree.muted_at.is_none_or(|at| now.duration_since(at) > CALM) {
             tree.mutes = 0;
         }
         let pause = MUTE.0.saturating_mul(1 << tree.mutes.min(4)).min(MUTE.1);
@@ -299,6 +303,7 @@ impl Tree {
         if what.contains(ReadFlags::MODIFY) {
             return;
         }
+        self.touched.odd |= tree::is_odd(name);
         if let Some(folder) = tree::candidate(name)
             && let Some(touch) = self.touch(folder)
         {

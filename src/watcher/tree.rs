@@ -20,12 +20,15 @@ use rustix::{
     io::Errno,
 };
 
+use crate::registry::names::escape;
 /// Where an agent reads what is wrong with its skill; ours, so its changes say nothing.
 pub use crate::registry::notice::NAME as NOTICE;
 /// Of git, only the folder itself is looked at: it tells when git is at work.
 const GIT: &str = ".git";
 /// Folders within folders.
 const MAX_DEPTH: usize = 32;
+/// Names that are no text and are told.
+const MAX_ODD: usize = 10;
 /// Names that one look goes through.
 const MAX_NAMES: usize = 20_000;
 
@@ -53,24 +56,46 @@ fn open_skill(custom: &Path, folder: &str) -> io::Result<OwnedFd> {
     open_folder(open_folder(CWD, custom.as_os_str())?, name)
 }
 
-/// The names in an agent's folder that may be skills, at most `max`; and whether there are more.
+/// What stands in an agent's folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Names that may be skills'.
+    pub names: Vec<String>,
+    /// There are more than were asked for.
+    pub crowded: bool,
+    /// Names that no skill can have, for they are not UTF-8; fit for printing, and only the first few.
+    pub odd: Vec<String>,
+}
+
+/// Whether a name could be a skill's but for its bytes.
+#[must_use]
+pub fn is_odd(name: &OsStr) -> bool {
+    name.to_str().is_none() && !name.as_bytes().starts_with(b".")
+}
+
+/// The names in an agent's folder, at most `max`.
 ///
 /// # Errors
 /// The folder cannot be read.
-pub fn candidates(custom: &Path, max: usize) -> io::Result<(Vec<String>, bool)> {
-    let mut found = Vec::new();
+pub fn candidates(custom: &Path, max: usize) -> io::Result<Listed> {
+    let mut found = Listed::default();
     let root = open_folder(CWD, custom.as_os_str())?;
     let mut dir = Dir::read_from(&root)?;
     while let Some(entry) = dir.read() {
         let entry = entry?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        let Some(name) = candidate(name) else { continue };
-        if found.len() >= max {
-            return Ok((found, true));
+        if is_odd(name) && found.odd.len() < MAX_ODD {
+            found.odd.push(escape(name.as_bytes()));
         }
-        found.push(name.to_owned());
+        let Some(name) = candidate(name) else { continue };
+        if found.names.len() >= max {
+            found.crowded = true;
+            break;
+        }
+        found.names.push(name.to_owned());
     }
-    Ok((found, false))
+    found.odd.sort_unstable();
+    Ok(found)
 }
 
 /// Whether a plain file stands where a skill's folder could.

@@ -203,6 +203,35 @@ async fn what_is_wrong_is_told_to_the_agent_and_the_operator_until_it_is_mended(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_folder_with_too_many_files_is_told_and_a_skill_after_a_flood_is_registered() {
+    let hive = writer("").await;
+    let flood = "mkdir huge; cd huge; printf '%s\\n' '---' 'name: huge' 'description: d' '---' > SKILL.md\n\
+                 for i in $(seq 10000); do : > f$i; done\n";
+    write(&hive, flood).await;
+    write(&hive, &md("after", "Hello.")).await;
+    registered(&hive, "after", &["0.0.0 pending writer"]).await;
+    eventually("huge is refused", async || notice(&hive, "huge").await.contains("registry.limits.files"))
+        .await;
+    let told = events(&hive, "skill:rejected").await;
+    let reasons: Vec<String> =
+        told.iter().filter(|t| t["skill"]["id"] == "huge").map(|t| t["reasons"].to_string()).collect();
+    assert!(reasons.len() == 1 && reasons[0].contains("registry.limits.files"), "{told:#?}");
+    // Names that would drive a terminal, or are no text at all.
+    write(
+        &hive,
+        "d=$(printf 'red\\033[31m`x`'); mkdir \"$d\"; : > \"$d/skill.md\"; mkdir $(printf 'no-\\377-text')",
+    )
+    .await;
+    let warned = async || hive.agent("writer").await["warnings"].to_string();
+    eventually("both are told", async || {
+        let told = warned().await;
+        told.contains("red\\\\u{1b}[31m") && told.contains("no-\\\\xff-text")
+    })
+    .await;
+    assert!(notice(&hive, ".").await.contains("no-\\xff-text"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn changes_become_versions_and_neither_deleting_nor_restarting_unmakes_or_repeats_them() {
     let mut hive = writer("").await;
     write(&hive, &md("notes", "One.")).await;

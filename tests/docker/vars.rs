@@ -35,7 +35,7 @@ async fn variables_come_from_five_sources_in_order_and_secret_ones_are_seen_in_t
     hive.env.push(("FROM_ENV".into(), "of-the-environment".into()));
     hive.env.push(("FORBIDDEN".into(), "never-of-the-environment".into()));
     let vars = "vars:\n  OWN: x\n  MINE: x\n  ALL: x\n  KEY: { secret: true }\n  PIN: { secret: true }\n  \
-                GRANTED: { secret: true }\n  FROM_ENV:\n  FORBIDDEN: { description: d }\n  DEFAULT: by-default\n";
+                GRANTED: { secret: true }\n  SPARE: { secret: true, default: d }\n  FROM_ENV:\n  FORBIDDEN: { description: d }\n  DEFAULT: by-default\n";
     let names =
         ["OWN", "MINE", "ALL", "KEY", "PIN", "GRANTED", "FROM_ENV", "FORBIDDEN", "DEFAULT", "UNKNOWN"];
     let context: String = names.iter().map(|name| format!("{name}={{{{{name}}}}}\n")).collect();
@@ -45,7 +45,8 @@ async fn variables_come_from_five_sources_in_order_and_secret_ones_are_seen_in_t
     hive.write("variables.json", &shared.to_string());
     hive.write("secrets/env.json", r#"{"GRANTED": "granted-secret-value"}"#);
     hive.start().await;
-    hive.running("a").await;
+    let view = hive.running("a").await;
+    assert_eq!(view["missing_secrets"], json!([]), "each has a value: {view:#}");
     let inside = hive.sh("a", "cat /skep/prompt.md | base64 -w0").await;
     let laid = fs::read_to_string(hive.agent_dir("a").join("skep/prompt.md")).unwrap();
     assert!(!inside["stdout"].as_str().unwrap().is_empty());

@@ -210,6 +210,26 @@ fn what_an_agent_lays_as_a_trap_is_not_followed_and_told() {
 }
 
 #[test]
+fn a_skills_folder_that_cannot_be_kept_whole_is_no_skill_after_a_restore() {
+    let hive = Hive::new();
+    let skill = hive.root.join(".skep/agents/helper/custom/mine");
+    fs::create_dir_all(&skill).unwrap();
+    fs::write(skill.join("SKILL.md"), "---\nname: mine\ndescription: d\n---\n").unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, skill.join("pipe"), rustix::fs::Mode::from_raw_mode(0o666))
+        .unwrap();
+    let report = json(&hive, &["backup", "a.tar.zst"]);
+    assert_eq!(report["left_out"][0]["path"], ".skep/agents/helper/custom/mine/pipe", "{report:#}");
+    let other = hive.root.join("../other");
+    ok(&hive, &["restore", "a.tar.zst", other.to_str().unwrap()]);
+    let skill = other.join(".skep/agents/helper/custom/mine");
+    assert!(skill.join("SKILL.md").is_file());
+    assert_eq!(fs::read_link(skill.join("pipe")).unwrap().to_str(), Some("left-out-of-the-backup"));
+    let checked = hive.run(&["skill", "validate", skill.to_str().unwrap()]);
+    assert_eq!(checked.code, 2, "{}", checked.out);
+    assert!(checked.err.contains("pipe: is a link"), "{}", checked.err);
+}
+
+#[test]
 fn a_backup_that_is_cut_or_altered_is_refused_and_nothing_is_changed() {
     let hive = Hive::new();
     // Nothing that can be pressed: the archive has many blocks.

@@ -144,12 +144,13 @@ pub async fn archive(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DiffParams {
-    /// The older version; none: everything is new.
+    /// The older version; none: the newest before `to` that is trusted or approved, else the newest before it; before
+    /// the first one there is nothing, and everything is new.
     #[param(example = "1.0.0")]
     from: Option<String>,
-    /// The newer version.
+    /// The newer version; none: the newest.
     #[param(example = "1.1.0")]
-    to: String,
+    to: Option<String>,
 }
 
 /// What differs between two versions: files with their text, and what is asked for.
@@ -162,8 +163,11 @@ pub async fn diff(
     Name(id): Name<SkillId>,
     Params(params): Params<DiffParams>,
 ) -> Answer<Json<Diff>> {
-    let from = params.from.as_deref().filter(|v| !v.is_empty()).map(|v| version("?from", v)).transpose()?;
-    let to = version("?to", &params.to)?;
+    let named = |key: &str, text: Option<String>| {
+        text.filter(|v| !v.is_empty()).map(|v| version(key, &v)).transpose()
+    };
+    let (from, to) = (named("?from", params.from)?, named("?to", params.to)?);
+    let (from, to) = hive.diff_sides(caller.as_ref(), &id, from, to)?;
     for version in from.iter().chain([&to]) {
         hive.may_read(caller.as_ref(), &id, version)?;
     }

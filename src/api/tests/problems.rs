@@ -52,6 +52,8 @@ async fn every_refusal_is_a_problem_that_points_at_what_is_wrong() {
         ("POST", exec, r#"{"command":["a",1]}"#, 422, Some("/command/1")),
         ("POST", exec, r#"{"command":["a"],"env":{"a/b":1}}"#, 422, Some("/env/a~1b")),
         ("POST", exec, r#"{"command":["a"],"comand":1}"#, 422, Some("/comand")),
+        ("POST", exec, r#"{"command":["a","b\u0000c"]}"#, 422, Some("/command/1")),
+        ("POST", exec, r#"{"command":["a"],"env":{"A":"\u0000"}}"#, 422, Some("/env")),
         ("POST", exec, r#"{"command":["true"]}"#, 409, None),
         ("POST", "/v1/resolve", r#"{"skills":["a@1","a@@"]}"#, 422, Some("/skills/1")),
         ("POST", "/v1/resolve", r#"{"skills":["nothing@1.0.0"]}"#, 409, None),

@@ -225,6 +225,14 @@ async fn a_new_version_moves_nobody_who_is_locked_and_a_rollback_goes_back() {
     assert_eq!((forth.status, locked().await), (200, json!("1.1.0")), "{forth:?}");
     let whole = open.call("POST", "/v1/agents/reader/rollback", "").await;
     assert_eq!((whole.status, locked().await), (200, json!("1.0.0")), "{whole:?}");
+    open.call("POST", "/v1/skills/clock/versions/1.1.0/yank", "").await;
+    let to_yanked = r#"{"skill":"clock","version":"1.1.0"}"#;
+    let refused = open.call("POST", "/v1/agents/reader/rollback", to_yanked).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("clock@1.1.0 is yanked"), "{refused:?}");
+    let forced = to_yanked.replace('}', r#","force":true}"#);
+    assert_eq!(open.call("POST", "/v1/agents/reader/rollback", &forced).await.status, 200);
+    assert_eq!(locked().await, "1.1.0");
     for (body, status) in [(r#"{"skill":"clock","version":"9.9.9"}"#, 404), (r#"{"version":"1.0.0"}"#, 422)] {
         assert_eq!(open.call("POST", "/v1/agents/reader/rollback", body).await.status, status, "{body}");
     }
@@ -354,6 +362,11 @@ async fn a_version_shows_its_files_and_comes_as_the_same_archive_each_time() {
         diff["files"].as_array().unwrap().iter().map(|f| f["path"].as_str().unwrap()).collect();
     assert_eq!(changed, ["context/about.md", "manifest.json"]);
     assert_eq!(open.call("GET", "/v1/skills/clock/diff?from=1.0.0&to=2.0.0", "").await.status, 404);
+    for query in ["?from=1.0.0", "?to=1.1.0", ""] {
+        assert_eq!(get(&open, &format!("/v1/skills/clock/diff{query}")).await, diff, "{query}");
+    }
+    let first = get(&open, "/v1/skills/clock/diff?to=1.0.0").await;
+    assert!(first["files"].as_array().unwrap().iter().all(|f| f["change"] == "added"), "{first:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

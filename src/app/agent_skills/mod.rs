@@ -169,7 +169,13 @@ async fn perform(
     work: Work,
 ) -> Done {
     match work {
-        Work::Sweep { watch } => room::sweep(agent.clone(), watcher.filter(|_| watch)).await,
+        Work::Sweep { watch } => {
+            let swept = room::sweep(agent.clone(), watcher.filter(|_| watch)).await;
+            if let room::Done::Swept { found: Some(_), odd, .. } = &swept {
+                told::odd(agent, odd).await;
+            }
+            swept
+        }
         Work::Watch(names) => room::watch(agent.clone(), names, watcher).await,
         Work::Folder(folder) => {
             let began = Instant::now();

@@ -31,9 +31,11 @@ const SWEEP: Duration = Duration::from_secs(60);
 pub const POLL: Duration = Duration::from_secs(2);
 /// Folders of one agent that are looked at.
 pub const MAX_FOLDERS: usize = 2_000;
+/// A folder that cannot be named is told after this.
+const TOLD: Duration = Duration::from_secs(1);
 /// What comes to nothing may take one part in so many of the time, and is waited for at most so long.
 const SHARE: u32 = 4;
-const MOST_REST: Duration = Duration::from_secs(30);
+const MOST_REST: Duration = Duration::from_secs(3);
 
 /// One agent's.
 pub struct Room {
@@ -52,6 +54,8 @@ pub struct Room {
     rewatch: Option<Instant>,
     /// They are being laid.
     rewatching: bool,
+    /// One more comparison, for what was written before they were laid.
+    resweep: Option<Instant>,
     swept: Instant,
     /// Nothing is looked at before.
     rest_until: Option<Instant>,
@@ -103,6 +107,8 @@ pub enum Done {
         found: Option<BTreeMap<String, Option<u64>>>,
         /// There are more than are looked at.
         crowded: bool,
+        /// Names of folders that no skill can have.
+        odd: Vec<String>,
     },
     /// These folders are listened to.
     Watched(Vec<String>),
@@ -152,13 +158,15 @@ impl Room {
             watching: false,
             rewatch: None,
             rewatching: false,
+            resweep: None,
             swept: now,
             rest_until: None,
             tells: tells && watched.is_ok(),
         };
         notice::sweep(&custom).map_err(said)?;
-        let (names, _) = tree::candidates(&custom, MAX_FOLDERS).map_err(said)?;
-        room.look_at_all(names, now);
+        let listed = tree::candidates(&custom, MAX_FOLDERS).map_err(said)?;
+        room.resweep = (!listed.odd.is_empty()).then_some(now);
+        room.look_at_all(listed.names, now);
         Ok(room)
     }
 
@@ -178,6 +186,10 @@ impl Room {
     pub(super) fn note(&mut self, touched: Touched, now: Instant) {
         if touched.all {
             self.rewatch = Some(touched.muted_until.unwrap_or(now));
+        }
+        if touched.odd {
+            let soon = now + TOLD;
+            self.resweep = Some(self.resweep.map_or(soon, |at| at.min(soon)));
         }
         if touched.muted_until.is_some() {
             tracing::warn!(agent = %self.agent.id, "changes in its /skills/custom come in a flood; \
@@ -201,7 +213,7 @@ impl Room {
     fn sweep_due(&self, poll: Option<Duration>) -> Instant {
         let pause = poll.unwrap_or(if self.tells { SWEEP } else { POLL });
         let at = self.swept + pause;
-        self.rewatch.map_or(at, |rewatch| at.min(rewatch))
+        [self.rewatch, self.resweep].into_iter().flatten().fold(at, Instant::min)
     }
 
     /// When there is something to do; none while something is done.
@@ -233,6 +245,7 @@ impl Room {
         if self.sweep_due(poll) <= now {
             self.sweeping = true;
             self.rewatching = self.rewatch.take_if(|at| *at <= now).is_some();
+            self.resweep = None;
             return Some(Work::Sweep { watch: self.rewatching });
         }
         if self.rest_until.is_some_and(|rest| rest > now) {
@@ -251,7 +264,7 @@ impl Room {
     /// Takes note of what came of it.
     pub(super) fn finish(&mut self, done: Done, now: Instant) {
         match done {
-            Done::Swept { found, crowded } => self.swept(found, crowded, now),
+            Done::Swept { found, crowded, .. } => self.swept(found, crowded, now),
             Done::Watched(names) => {
                 self.watching = false;
                 // What was written before was not heard of: it may still be being written.
@@ -307,8 +320,9 @@ impl Room {
             return;
         };
         if rewatched {
-            self.look_at_all(found.into_keys().collect(), now);
-            return;
+            // Only what changed is looked at: it shall not wait behind everything that did not.
+            self.unwatched.extend(found.keys().cloned());
+            self.resweep = Some(now + POLL);
         }
         let gone: Vec<String> =
             self.memos.keys().filter(|name| !found.contains_key(*name)).cloned().collect();
@@ -332,16 +346,16 @@ pub async fn sweep(agent: Arc<Agent>, watcher: Option<Arc<CustomWatcher>>) -> Do
         if let Some(watcher) = watcher {
             watcher.watch_root(&agent.id, &custom)?;
         }
-        let (names, crowded) = tree::candidates(&custom, MAX_FOLDERS)?;
+        let tree::Listed { names, crowded, odd } = tree::candidates(&custom, MAX_FOLDERS)?;
         let signed = names.into_iter().map(|name| {
             let signature = tree::signature(&custom, &name);
             (name, signature)
         });
-        Ok::<_, io::Error>((signed.collect(), crowded))
+        Ok::<_, io::Error>((signed.collect(), crowded, odd))
     });
     match swept.await {
-        Ok(Ok((found, crowded))) => Done::Swept { found: Some(found), crowded },
-        Ok(Err(_)) | Err(_) => Done::Swept { found: None, crowded: false },
+        Ok(Ok((found, crowded, odd))) => Done::Swept { found: Some(found), crowded, odd },
+        Ok(Err(_)) | Err(_) => Done::Swept { found: None, crowded: false, odd: Vec::new() },
     }
 }
 

@@ -102,6 +102,8 @@ fn look(
     let inner = Path::new(folder);
     if memo.is_none()
         && let Ok(names) = tree::names(custom, folder, NAMES)
+        // With so many its manifest may be among those that were not read: the limit refuses it.
+        && names.len() < NAMES
         && !names.iter().any(|name| name == MANIFEST || name == SKILL_MD)
     {
         return Err(Box::new(nothing_declared(&names)));

@@ -16,7 +16,7 @@ use crate::{
     db,
     ids::SkillId,
     kill_point,
-    registry::{index::Trust, notice},
+    registry::{index::Trust, names::escape, notice},
     supervisor::agent::Agent,
 };
 
@@ -24,6 +24,40 @@ use crate::{
 pub(super) const MAX_REASONS: usize = 50;
 /// Where notices that concern no single folder are laid.
 const TOP: &str = ".";
+/// Stands for the folders whose names are no text among the agent's warnings; no folder's name.
+const ODD: &str = "...";
+
+/// A folder as it can be told anywhere: in a terminal, and in markdown.
+fn place(folder: &str) -> String {
+    let plain = escape(folder.as_bytes()).replace('`', "\\u{60}").replace('<', "\\u{3c}");
+    format!("/skills/custom/{plain}")
+}
+
+/// A reason on one line; what is not plain text is spelt out.
+fn reason(text: &str) -> String {
+    let spelt = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
+    text.chars().map(spelt).collect()
+}
+
+/// Tells of folders whose names are not UTF-8: they are never looked at. None: that there are none any more.
+pub async fn odd(agent: &Arc<Agent>, names: &[String]) {
+    if names.is_empty() {
+        if agent.state().custom.remove(ODD).is_some() {
+            quiet(agent, TOP).await;
+        }
+        return;
+    }
+    let list: Vec<String> = names.iter().map(|name| format!("/skills/custom/{name}")).collect();
+    let why = format!("the name is not UTF-8, so no skill can be there: {}; rename it", list.join(", "));
+    let before = agent.state().custom.insert(ODD.to_owned(), why.clone());
+    if before.as_ref() != Some(&why) {
+        tracing::info!(agent = %agent.id, "refused: {why}");
+        let list: String = list.iter().map(|name| format!("- `{}`\n", name.replace('`', "\\x60"))).collect();
+        let text =
+            format!("# Folders that cannot be skills\n\nTheir names are not UTF-8; rename them:\n\n{list}");
+        lay(agent, TOP, &text).await;
+    }
+}
 
 /// Keeps and tells what came of a folder. Answers what comes next, and what is kept of it.
 pub async fn conclude(
@@ -58,7 +92,7 @@ pub async fn conclude(
         Taken::Refused(..) if !folder.tell => (Next::Again, before),
         Taken::Refused(digest, reasons) => {
             let world = hive.world();
-            let refused = reasons.iter().map(|r| world.masker.mask_str(r).into_owned()).collect();
+            let refused = reasons.iter().map(|r| reason(&world.masker.mask_str(r))).collect();
             let memo = Memo { digest, refused };
             refuse(hive, agent, folder, &memo).await;
             (Next::Rest, Some(memo))
@@ -69,8 +103,8 @@ pub async fn conclude(
             (Next::Wait(until, true), before)
         }
         Taken::Failed(until, why) => {
-            tracing::error!(agent = %agent.id, "cannot register /skills/custom/{}: {why}", folder.name);
-            warn(agent, &folder.name, format!("/skills/custom/{} waits: {why}", folder.name));
+            tracing::error!(agent = %agent.id, "cannot register {}: {why}", place(&folder.name));
+            warn(agent, &folder.name, format!("{} waits: {why}", place(&folder.name)));
             (Next::Wait(until.max(Instant::now()), false), before)
         }
     }
@@ -103,18 +137,19 @@ async fn refuse(hive: &Arc<Hive>, agent: &Arc<Agent>, folder: &Folder, memo: &Me
         0 | 1 => String::new(),
         n => format!(" (and {} more reasons)", n - 1),
     };
-    warn(agent, name, format!("/skills/custom/{name} is not registered: {first}{more}"));
+    let at = place(name);
+    warn(agent, name, format!("{at} is not registered: {first}{more}"));
     // What was told before need not be told again; the content may be another.
     let known = folder.memo.as_ref().is_some_and(|before| before.refused == memo.refused);
     if known {
         keep(hive, agent, folder, Some(memo)).await;
     } else {
-        tracing::info!(agent = %agent.id, "refused /skills/custom/{name}: {}", memo.refused.join("; "));
+        tracing::info!(agent = %agent.id, "refused {at}: {}", memo.refused.join("; "));
         announce(hive, agent, name, memo).await;
     }
     let list: String = memo.refused.iter().map(|reason| format!("- {reason}\n")).collect();
     let text = format!(
-        "# This skill is not registered\n\nskep looked at /skills/custom/{name} and refused it:\n\n{list}\n\
+        "# This skill is not registered\n\nskep looked at `{at}` and refused it:\n\n{list}\n\
          It is looked at again when a file in it changes; this file goes away when everything is right.\n"
     );
     if !lay(agent, name, &text).await {
@@ -128,7 +163,7 @@ async fn announce(hive: &Arc<Hive>, agent: &Arc<Agent>, name: &str, memo: &Memo)
     let data = json!({
         "skill": { "id": name, "digest": memo.digest },
         "createdBy": agent.id,
-        "folder": format!("/skills/custom/{name}"),
+        "folder": place(name),
         "reasons": reasons,
     });
     let (id, name, memo, now) = (agent.id.clone(), name.to_owned(), memo.clone(), hive.now());

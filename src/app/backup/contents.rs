@@ -126,8 +126,8 @@ impl Contents<'_> {
             let agent = self.config.agents.get(&id);
             // Twice: an agent above its limit is paused, not cut short.
             let most = agent.map_or(MAX_TREE, |agent| agent.disk.saturating_mul(2));
-            for name in ["custom", "workspace"] {
-                self.folder(pack, &format!(".skep/agents/{id}/{name}"), Whose::Agent, most)?;
+            for (name, whose) in [("custom", Whose::Skills), ("workspace", Whose::Agent)] {
+                self.folder(pack, &format!(".skep/agents/{id}/{name}"), whose, most)?;
             }
             self.folder(pack, &format!(".skep/agents/{id}/runs"), Whose::Output, MAX_TREE)?;
             if let Some(Workspace::Path(path)) = agent.map(|agent| &agent.workspace)

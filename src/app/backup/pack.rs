@@ -24,6 +24,8 @@ use crate::{ids::Digest, secrets::mask::Masker};
 const IN_MEMORY: usize = 4 << 20;
 /// Files and folders of one tree.
 const MAX_NAMES: usize = 1_000_000;
+/// Where a link leads that stands for what is left out.
+const LEFT_OUT: &[u8] = b"left-out-of-the-backup";
 /// How often a file that changes is read again.
 const TRIES: usize = 3;
 
@@ -34,6 +36,9 @@ pub(super) enum Whose {
     Ours,
     /// An agent's: one that holds a secret's value is left out.
     Agent,
+    /// The skills that an agent writes: as its other files, but a link to nowhere stands for what is left out of a
+    /// folder. One with a link is refused as one with a FIFO is: what is left of it must not become a version.
+    Skills,
     /// Output that is written at its end all the time, masked before.
     Output,
 }
@@ -147,6 +152,7 @@ impl<'a> Pack<'a> {
             }
             if let Found::Refused(why) = found {
                 self.leave_out(&path, why);
+                self.stand_in(tree, &path)?;
                 return Ok(Next::On);
             }
             if !path.is_empty() && !self.known.insert(path.clone()) {
@@ -160,9 +166,11 @@ impl<'a> Pack<'a> {
                     let id = (meta.dev(), meta.ino());
                     match first.get(&id) {
                         Some(target) => self.writer.hard_link(&path, Stat::of(&meta), target)?,
-                        None if self.file(&path, &file, &meta, tree.whose, &mut left)?
-                            && meta.nlink() > 1 =>
-                        {
+                        None if !self.file(&path, &file, &meta, tree.whose, &mut left)? => {
+                            self.known.remove(&path);
+                            self.stand_in(tree, &path)?;
+                        }
+                        None if meta.nlink() > 1 => {
                             first.insert(id, path);
                         }
                         None => {}
@@ -173,6 +181,19 @@ impl<'a> Pack<'a> {
             Ok(Next::On)
         })
         .map_err(|e| named(tree.top, e))
+    }
+
+    /// Lays a link in place of what is left out of a skill's folder, or into it when the folder itself is there.
+    fn stand_in(&mut self, tree: &Tree<'_>, path: &[u8]) -> io::Result<()> {
+        let in_a_skill = path.strip_prefix(tree.path.as_bytes()).is_some_and(|inner| inner.len() > 1);
+        if tree.whose != Whose::Skills || !in_a_skill {
+            return Ok(());
+        }
+        let inside = join(path, LEFT_OUT);
+        let at = if self.known.insert(path.to_vec()) { path } else { &inside };
+        let stat = Stat::of(&std::fs::metadata(tree.top)?);
+        self.known.insert(at.to_vec());
+        self.writer.link(at, Stat { mode: 0o777, ..stat }, LEFT_OUT)
     }
 
     /// Adds a file that was looked at; answers whether it is in.

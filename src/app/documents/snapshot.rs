@@ -27,7 +27,7 @@ pub(super) struct Snapshot {
     pub origin: String,
     /// The next semantic version.
     pub next: Version,
-    skill: Skill,
+    pub skill: Skill,
 }
 
 /// Who wrote it, as B1 tells it.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     app::{
         hive::Hive,
-        tools::{builtin, servers},
+        tools::{builtin, call, servers},
     },
     config::model::Runs,
     db::runs::RunRow,
@@ -43,13 +43,17 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            match &tools::find(&tools, name)?.kind {
-                Kind::Script(found) => script(hive, &preparation, found, &spec.args)?,
-                Kind::Server { skill, .. } => {
-                    must_be_usable(&preparation, skill, name)?;
-                    act()
+            let tool = tools::find(&tools, name)?;
+            // Told before its arguments: what is missing may be what tells of them.
+            if let Some(skill) = tool.skill() {
+                must_be_usable(&preparation, skill, name)?;
+            }
+            match &tool.kind {
+                Kind::Script(found) => {
+                    let args = call::arguments(hive, &run.agent, tool, spec.args.clone());
+                    script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
                 }
-                Kind::Hive => act(),
+                Kind::Server { .. } | Kind::Hive => act(),
             }
         }
         Tier::Agent => command(&preparation, spec)?,
@@ -141,7 +145,7 @@ fn must_be_usable(preparation: &Preparation, skill: &SkillId, tool: &str) -> Res
 }
 
 /// What stands before the script's path: nothing for an executable file, else by its first line or its extension.
-fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
+pub(in crate::app) fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
     let unreadable = |e: std::io::Error| format!("cannot read the script {name}: {e}");
     let opened = std::fs::File::open(file).map_err(unreadable)?;
     let executable = opened.metadata().map_err(unreadable)?.permissions().mode() & 0o111 != 0;

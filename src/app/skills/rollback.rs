@@ -10,7 +10,7 @@ use crate::{
         Result,
         hive::Hive,
         types::{AppError, ChangeView, RollbackRequest},
-        world::{UpdateScope, resolve_one},
+        world::{UpdateScope, World, resolve_one},
     },
     db,
     ids::{AgentId, SkillId},
@@ -44,6 +44,9 @@ impl Hive {
                 .ok_or_else(|| AppError::Conflict(format!("agent {agent} is no longer in skep.toml")))?;
             let now = world.lock.agents.get(agent).cloned().unwrap_or_default();
             let wanted = self.wanted(agent, &now, &history, to)?;
+            if !to.force {
+                not_yanked(&world, &now, &wanted)?;
+            }
             let (resolution, locked) =
                 resolve_one(config, &world.index, Some(&wanted), &UpdateScope::default());
             let resolution = resolution
@@ -114,6 +117,21 @@ impl Hive {
         let mut wanted = now.clone();
         wanted.insert(id, earlier);
         Ok(wanted)
+    }
+}
+
+/// Refuses to bring a yanked version back: it was withdrawn for a reason.
+fn not_yanked(world: &World, now: &LockedAgent, wanted: &LockedAgent) -> Result<()> {
+    let comes_back = |(id, locked): &(&SkillId, &Locked)| {
+        let yanked = world.index.version(id, &locked.version).is_some_and(|version| version.yanked);
+        yanked && now.get(*id) != Some(*locked)
+    };
+    match wanted.iter().find(comes_back) {
+        Some((id, locked)) => Err(AppError::Conflict(format!(
+            "{id}@{} is yanked: name another version, or add `force` (--force) to go back to it all the same",
+            locked.version
+        ))),
+        None => Ok(()),
     }
 }
 

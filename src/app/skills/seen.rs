@@ -51,4 +51,28 @@ impl Hive {
         }
         Err(AppError::NotFound(format!("there is no version {version} of the skill {id} that you may read")))
     }
+
+    /// The two versions of a comparison, where the caller names one or none: up to the newest that it may read, from
+    /// the newest before that which is trusted or approved, else from the one before. None: nothing is older.
+    ///
+    /// # Errors
+    /// There is no such skill, or no version of it, as far as the caller is concerned.
+    pub fn diff_sides(
+        &self,
+        caller: Option<&AgentId>,
+        id: &SkillId,
+        from: Option<Version>,
+        to: Option<Version>,
+    ) -> Result<(Option<Version>, Version)> {
+        let world = self.world();
+        let seen = seen_by(find(&world, id)?, caller);
+        let to = to.or_else(|| Some(seen.as_ref()?.latest()?.version.clone()));
+        let to = to.ok_or_else(|| {
+            AppError::NotFound(format!("there is no version of the skill {id} that you may read"))
+        })?;
+        let older = || seen.iter().flat_map(|entry| entry.versions.values().rev()).filter(|v| v.version < to);
+        let before = || older().find(|v| accepted(v.trust)).or_else(|| older().next());
+        let from = from.or_else(|| before().map(|v| v.version.clone()));
+        Ok((from, to))
+    }
 }

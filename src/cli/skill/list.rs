@@ -37,6 +37,10 @@ pub(super) async fn list(context: &Context, filter: &Filter<'_>, json: bool) -> 
         context.ui.json(&skills)?;
         return Ok(0);
     }
+    if skills.is_empty() && !filter.words.is_empty() {
+        context.ui.line(format!("no skill is found for {words:?}"))?;
+        return Ok(0);
+    }
     let rows = skills.iter().map(|skill| {
         vec![
             skill.id.as_str().into(),

@@ -108,7 +108,7 @@ pub struct DeprecateArgs {
     #[arg(value_name = "ID@VERSION")]
     version: Exact,
     /// What is wrong with it, and what to use instead
-    #[arg(required_unless_present = "undo", conflicts_with = "undo")]
+    #[arg(value_name = "MESSAGE", conflicts_with = "undo")]
     message: Option<String>,
     /// Take the warning back
     #[arg(long)]
@@ -160,6 +160,9 @@ pub struct RollbackArgs {
     /// Only this skill, to the version before or to the one named
     #[arg(value_name = "ID[@VERSION]")]
     skill: Option<MaybeExact>,
+    /// Also to a version that is yanked
+    #[arg(short, long)]
+    force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -20,7 +20,10 @@ use crate::{
         safe_copy::{Origin, Policy},
         store::Store,
     },
-    skill::load,
+    skill::{
+        load,
+        source::{MANIFEST, SKILL_MD},
+    },
 };
 
 pub(super) const EXAMPLES: &str = "\
@@ -54,6 +57,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Outcome {
         .path
         .canonicalize()
         .map_err(|e| Failure::usage(format!("cannot look into {}: {e}", args.path.display())))?;
+    if ![MANIFEST, SKILL_MD].iter().any(|name| at.join(name).is_file()) {
+        let message =
+            format!("{} holds no skill: there is neither {MANIFEST} nor {SKILL_MD}", args.path.display());
+        return Err(Failure::usage(message).help("name the folder that holds one of them"));
+    }
     let temp = tempfile::tempdir()?;
     let limits = SkillLimits::default();
     let staged =

@@ -72,6 +72,11 @@ pub(super) async fn yank(context: &Context, args: &YankArgs) -> Outcome {
 
 pub(super) async fn deprecate(context: &Context, args: &DeprecateArgs) -> Outcome {
     let name = shown(&args.version);
+    if args.message.is_none() && !args.undo {
+        return Err(Failure::usage(format!("a message is missing: what is wrong with {name}?")).help(format!(
+            "`skep skill deprecate {name} \"use other-skill instead\"`, or --undo to take the warning back"
+        )));
+    }
     let done = match &args.message {
         Some(message) => format!("{name} is deprecated: {}", plain(message)),
         None => format!("{name} is deprecated no more"),
@@ -109,7 +114,22 @@ pub(super) async fn enable(context: &Context, args: &IdArgs, enabled: bool) -> O
     } else {
         ("disable", format!("{} is disabled: it is resolved no more", args.id))
     };
-    act::<()>(context, &format!("/v1/skills/{}/{verb}", args.id), None, args.json, &done).await
+    let response =
+        context.client()?.call::<()>(Method::POST, &format!("/v1/skills/{}/{verb}", args.id), None).await?;
+    let answer: Value = response.json().await.unwrap_or(Value::Null);
+    if args.json {
+        context.ui.json(&answer)?;
+        return Ok(0);
+    }
+    let keep: Vec<&str> =
+        answer["usedBy"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let kept = if enabled || keep.is_empty() {
+        String::new()
+    } else {
+        format!("; these keep the version that they have: {}", keep.join(", "))
+    };
+    context.ui.line(format!("{done}{kept}"))?;
+    Ok(0)
 }
 
 pub(super) async fn remove(context: &Context, args: &RmArgs) -> Outcome {
@@ -184,6 +204,7 @@ pub(super) async fn rollback(context: &Context, args: &RollbackArgs) -> Outcome 
     let body = json!({
         "skill": args.skill.as_ref().map(|s| &s.id),
         "version": args.skill.as_ref().and_then(|s| s.version.as_ref()),
+        "force": args.force,
     });
     let answer: Value =
         context.client()?.exchange(&format!("/v1/agents/{}/rollback", args.agent), &body).await?;

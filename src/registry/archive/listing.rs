@@ -61,6 +61,8 @@ pub(super) struct Refusal {
     pub(super) faults: Vec<Fault>,
     /// How many more there are.
     pub(super) more: usize,
+    /// Whether a file is larger than one may be.
+    pub(super) too_large: bool,
 }
 
 impl Refusal {
@@ -222,6 +224,7 @@ fn sizes(judged: &Judged, entries: &[Entry], limits: &SkillLimits, refusal: &mut
             (limits.file, "registry.limits.file")
         };
         if *size > max {
+            refusal.too_large = true;
             refusal.add(path.as_bytes(), format!("has {size} bytes; {max} are allowed ({key})"));
         }
     }

@@ -279,6 +279,13 @@ fn bombs_meet_the_caps_in_every_format() {
         };
         let told = refused(&[("SKILL.md", 0o644, SKILL), ("a", 0o644, &big)]);
         assert!(told.contains("a: has 50001 bytes; 50000 are allowed (registry.limits.file)"), "{told}");
+        if format != Format::Tar {
+            let told = refused(&[("SKILL.md", 0o644, SKILL), ("a", 0o644, &vec![0; 4 << 20])]);
+            assert!(
+                told.contains("a: has 4194304 bytes; 50000 are allowed (registry.limits.file)"),
+                "{told}"
+            );
+        }
         let told = refused(&[("SKILL.md", 0o644, &big[..10_001])]);
         assert!(told.contains("registry.limits.manifest"), "{told}");
         let told = refused(&[("a", 0o644, &part), ("b", 0o644, &part), ("c", 0o644, &part)]);

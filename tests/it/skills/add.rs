@@ -119,6 +119,15 @@ fn another_id_can_be_given_and_one_of_a_built_in_skill_cannot_be_taken() {
     assert!(refused.err.contains("help: give it another id with --as"), "{}", refused.err);
     let report = json(&hive, &["add", "in/basic-tools", "--as", "my-tools"], 0);
     assert_eq!(report["skills"][0]["folder"], "skills/my-tools");
+    hive.write("tools/tool/manifest.json", &manifest("tool", "1.0.0", "x"));
+    let report = json(&hive, &["add", "tools/tool", "--as", "my-tool"], 0);
+    assert_eq!(report["skills"][0]["folder"], "skills/my-tool@1.0.0", "{report:#}");
+    let laid: serde_json::Value =
+        serde_json::from_str(&hive.read("skills/my-tool@1.0.0/manifest.json")).unwrap();
+    assert_eq!((&laid["id"], &laid["version"]), (&"my-tool".into(), &"1.0.0".into()));
+    let again = json(&hive, &["add", "tools/tool", "--as", "my-tool"], 0);
+    assert_eq!(again["skills"][0]["outcome"], "same", "{again:#}");
+    assert!(hive.read("tools/tool/manifest.json").contains("\"tool\""), "the source stays");
     hive.write("in/other/SKILL.md", &skill_md("other", "x"));
     let many = add(&hive, &["in", "--as", "my-tools"]);
     assert_eq!(many.code, 2);

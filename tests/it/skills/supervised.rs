@@ -80,6 +80,29 @@ fn a_folder_is_published_by_the_strict_rules_and_never_changes_afterwards() {
 }
 
 #[test]
+fn what_was_published_is_known_when_no_supervisor_runs() {
+    let hive = Hive::new();
+    hive.write("tool/manifest.json", &manifest("tool", "1.2.0", "x"));
+    let up = Up::start(&hive);
+    assert_eq!(json(&hive, &["publish", "tool"], 0)["version"], "1.2.0");
+    drop(up);
+    std::fs::remove_dir_all(hive.root.join("registry")).unwrap();
+    let toml = hive.read("skep.toml");
+    hive.write("skep.toml", &format!("{toml}\n[agents.other]\nskills = [\"tool@1.2.0\"]\n"));
+    let valid = hive.run(&["validate"]);
+    assert_eq!(valid.code, 0, "{}", valid.err);
+    let resolved = hive.run(&["resolve", "other"]);
+    assert!(resolved.out.contains("tool@1.2.0"), "{}", resolved.out);
+    for beside in ["skep.db-wal", "skep.db-shm"] {
+        std::fs::remove_file(hive.root.join(".skep").join(beside)).unwrap_or_default();
+    }
+    hive.write(".skep/skep.db", &"no database".repeat(1_000));
+    let broken = hive.run(&["validate"]);
+    assert!(broken.err.contains(".skep/skep.db: is not used"), "{}", broken.err);
+    assert_eq!(broken.code, 2, "{}", broken.out);
+}
+
+#[test]
 fn a_skill_goes_through_every_verb() {
     let hive = Hive::new();
     let _up = Up::start(&hive);
@@ -111,6 +134,16 @@ fn a_skill_goes_through_every_verb() {
         let ran = hive.run(&["skill", verb, "tool@1.0.0"]);
         assert_eq!(ran.code, 1, "{}", ran.out);
     }
+    let none = hive.run(&["skill", "search", "nothing-of-the-kind"]);
+    assert_eq!((none.code, none.out.as_str()), (0, "no skill is found for \"nothing-of-the-kind\"\n"));
+    let silent = hive.run(&["skill", "deprecate", "tool@1.0.0"]);
+    assert!(silent.code == 2 && silent.err.contains("a message is missing"), "{}", silent.err);
+    let kept = hive.run(&["skill", "disable", "note-taking"]);
+    assert!(kept.out.contains("these keep the version that they have: helper"), "{}", kept.out);
+    hive.run(&["skill", "enable", "note-taking"]);
+    let empty = hive.run(&["skill", "publish", "skills"]);
+    assert_eq!(empty.code, 2);
+    assert!(empty.err.contains("skills holds no skill"), "{}", empty.err);
     assert_eq!(json(&hive, &["disable", "tool"], 0)["enabled"], false);
     assert!(!hive.run(&["skill", "list"]).out.contains("tool  "));
     assert!(hive.run(&["skill", "list", "--all"]).out.contains("disabled"));

@@ -35,7 +35,7 @@ use crate::{
         digest::digest,
         load,
         model::{Shape, Skill},
-        source::Source,
+        source::{MANIFEST, Source},
     },
 };
 
@@ -46,6 +46,16 @@ struct Standing {
     inner: PathBuf,
     /// What it holds, once it was read; none when it is no skill.
     read: Option<Option<(Digest, Option<Version>)>>,
+}
+
+/// A skill as it was read, and as it is laid down.
+struct Found {
+    /// Digest of what was read.
+    read: Digest,
+    /// Digest of what is laid down.
+    digest: Digest,
+    /// The manifest that is laid down in place of the one that was read: it states another id.
+    manifest: Option<Vec<u8>>,
 }
 
 /// Takes skills into one hive.
@@ -105,7 +115,9 @@ impl<'a> Importer<'a> {
     pub(super) fn take(&mut self, from: &Fetched, candidate: &Candidate) -> Result<Line, Failure> {
         let inner = candidate.folder.display().to_string();
         let place = if inner == "." { from.shown.clone() } else { format!("{}/{inner}", from.shown) };
-        let mut line = Line::new(place, &candidate.id);
+        // A source that was unpacked stands in a folder of ours, whose name says nothing.
+        let stated = if from.named || inner != "." { &candidate.id } else { &from.shown };
+        let mut line = Line::new(place, stated);
         let policy = Policy { origin: Origin::Operator, limits: self.limits };
         let mut source = match fingerprint(&from.base, &candidate.folder, &policy) {
             Ok(source) => source,
@@ -126,11 +138,19 @@ impl<'a> Importer<'a> {
         if !from.named && inner == "." {
             source.folder = None;
         }
+        let read = digest(&source);
+        let mut renamed = None;
         if let Some(id) = &self.args.id {
             source.folder = Some(id.to_string());
+            renamed = source.manifest.as_deref().and_then(|text| with_id(text, id));
+            if let Some(text) = &renamed {
+                let run = source.files.get(MANIFEST).is_some_and(|file| file.executable);
+                source.add(MANIFEST, text, run);
+            }
         }
         let Some(skill) = self.judge(&source, &mut line) else { return Ok(line) };
-        self.decide(from, candidate, &skill, digest(&source), line)
+        let found = Found { read, digest: digest(&source), manifest: renamed };
+        self.decide(from, candidate, &skill, &found, line)
     }
 
     fn judge(&self, source: &Source, line: &mut Line) -> Option<Skill> {
@@ -167,10 +187,10 @@ impl<'a> Importer<'a> {
         from: &Fetched,
         candidate: &Candidate,
         skill: &Skill,
-        digest: Digest,
+        found: &Found,
         mut line: Line,
     ) -> Result<Line, Failure> {
-        let version = stated(skill);
+        let (version, digest) = (stated(skill), found.digest);
         line.version = version.as_ref().map(ToString::to_string);
         line.digest = Some(digest.to_string());
         let id = skill.id.to_string();
@@ -206,11 +226,11 @@ impl<'a> Importer<'a> {
         if !self.args.dry_run {
             let policy = Policy { origin: Origin::Operator, limits };
             let staged = self.store.stage(&from.base, &candidate.folder, &policy)?;
-            if staged.digest() != digest {
+            if staged.digest() != found.read {
                 line.refuse("it changed while it was read", "try again when nothing writes to it");
                 return Ok(line);
             }
-            self.write(&staged, &to, other.is_some())
+            self.write(&staged, found.manifest.as_deref(), &to, other.is_some())
                 .map_err(|e| Failure::new(format!("cannot write {}: {e}", shown(&to))))?;
         }
         self.remember(id, &to, digest, stated(skill));
@@ -228,13 +248,22 @@ impl<'a> Importer<'a> {
     }
 
     /// Lays a folder aside and renames it into its place, whole.
-    fn write(&mut self, staged: &Staged, to: &Path, replace: bool) -> io::Result<()> {
+    fn write(
+        &mut self,
+        staged: &Staged,
+        manifest: Option<&[u8]>,
+        to: &Path,
+        replace: bool,
+    ) -> io::Result<()> {
         let parent = to.parent().unwrap_or(&self.target);
         fs::create_dir_all(parent)?;
         // Hidden: nobody takes it for a skill.
         let aside = tempfile::Builder::new().prefix(".skep-add-").tempdir_in(parent)?;
         let laid = aside.path().join("skill");
         lay(staged, &laid)?;
+        if let Some(text) = manifest {
+            fs::write(laid.join(MANIFEST), text)?;
+        }
         let flags = if replace { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         renameat_with(CWD, &laid, CWD, to, flags)?;
         self.written = true;
@@ -256,6 +285,16 @@ impl Standing {
     fn at(&self) -> PathBuf {
         if self.inner == Path::new(".") { self.base.clone() } else { self.base.join(&self.inner) }
     }
+}
+
+/// A manifest with another id; none where that cannot be: its mistakes are told elsewhere.
+fn with_id(text: &[u8], id: &SkillId) -> Option<Vec<u8>> {
+    let mut all: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text).ok()?;
+    let stated = all.get_mut("id")?;
+    *stated = id.as_str().into();
+    let mut text = serde_json::to_vec_pretty(&all).ok()?;
+    text.push(b'\n');
+    Some(text)
 }
 
 /// The version that a skill states itself.
