@@ -32,6 +32,7 @@ mod proxy;
 mod run_tools;
 mod skills;
 mod support;
+mod told;
 mod tools;
 mod vars;
 mod work;
