@@ -13,9 +13,9 @@ use crate::{
     registry::index::Trust,
     secrets::grants::{Grants, Missing},
     skill::{
-        model::Skill,
+        model::{McpTransport, Skill},
         unavailable::{Needs, unavailable},
-        vars::{Found, Resolved, resolve},
+        vars::{Found, Resolved, expand, resolve},
     },
 };
 
@@ -67,8 +67,15 @@ pub async fn judge(
     let mut needs = BTreeMap::new();
     for prepared in skills {
         let id = &prepared.skill.id;
-        let Resolved { values, unresolved_required } =
+        let Resolved { values, mut unresolved_required } =
             values(&prepared.skill, &prepared.version, prepared.trust, granted, world);
+        let trusted = matches!(prepared.trust, Trust::Trusted | Trust::Approved);
+        let given = |name: &str| env(name) || trusted && granted.granted.iter().any(|g| g.as_str() == name);
+        for name in unfilled(&prepared.skill, &values, given) {
+            if !unresolved_required.contains(&name) {
+                unresolved_required.push(name);
+            }
+        }
         usable.values.insert(id.clone(), values);
         needs.insert(id.clone(), Needs { vars: unresolved_required, ..Needs::of(&prepared.skill) });
     }
@@ -77,6 +84,17 @@ pub async fn judge(
     let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     usable.unavailable = unavailable(&needs, is_set, |name| there.get(name).copied().unwrap_or(true));
     usable
+}
+
+/// What the environment and the headers of a skill's MCP servers name, and nobody has (systems.md C5).
+fn unfilled(skill: &Skill, values: &BTreeMap<String, Found>, given: impl Fn(&str) -> bool) -> Vec<String> {
+    let texts = skill.mcp_servers.iter().flat_map(|server| match &server.transport {
+        McpTransport::Local { env: texts, .. } | McpTransport::Remote { headers: texts, .. } => {
+            texts.values()
+        }
+    });
+    let given = |name: &str| given(name).then(String::new);
+    texts.filter_map(|text| expand(text, values, given).err()).flatten().collect()
 }
 
 /// The variables of one version, as an agent with these grants has them.

@@ -42,9 +42,12 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            match &tools::find(&tools, name)?.kind {
-                Kind::Script(found) => script(hive, &preparation, found, &spec.args)?,
-                Kind::Server { .. } | Kind::Hive => act(),
+            match tools::find(&tools, name).map(|tool| &tool.kind) {
+                Ok(Kind::Script(found)) => script(hive, &preparation, found, &spec.args)?,
+                Ok(Kind::Server { .. } | Kind::Hive) => act(),
+                // It may be of a server that never told of its tools, which is asked then.
+                Err(_) if servers::undiscovered(hive, &preparation) => act(),
+                Err(why) => return Err(why),
             }
         }
         Tier::Agent => command(&preparation, spec)?,
