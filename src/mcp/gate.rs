@@ -19,7 +19,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::watch,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::fault::{MAX_MESSAGE, McpFault};
 
@@ -188,11 +188,14 @@ impl<R: AsyncRead + Unpin> AsyncRead for Read<R> {
 pub(super) struct Write<W> {
     inner: W,
     gate: Arc<Gate>,
+    /// Whoever still writes when the connection is cut off gives up, although the server reads no more.
+    shut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<W> Write<W> {
     pub(super) fn new(inner: W, gate: Arc<Gate>) -> Self {
-        Self { inner, gate }
+        let shut = Box::pin(gate.shut.clone().cancelled_owned());
+        Self { inner, gate, shut }
     }
 }
 
@@ -200,6 +203,9 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Write<W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.gate.stalled.store(polled.is_pending(), Ordering::Relaxed);
+        if polled.is_pending() && self.shut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         polled
     }
 

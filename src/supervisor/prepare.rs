@@ -38,6 +38,9 @@ use crate::{
     wire::{self, RestartPolicy},
 };
 
+/// Tools of one MCP server that the prompt names.
+const PROMPT_TOOLS: usize = 50;
+
 /// A resolved skill with all that is known of it.
 #[derive(Debug, Clone)]
 pub struct PreparedSkill {
@@ -371,7 +374,11 @@ fn build_prompt(
                 ServerKey { agent: agent.clone(), skill: skill.id.clone(), server: server.name.clone() };
             let told = hive.tools.of_server(&key, &prepared.digest);
             let names = told.iter().flat_map(|told| &told.tools).map(|tool| tool.name.clone());
-            mcp.push((server.name.clone(), names.collect()));
+            let mut names: Vec<String> = names.take(PROMPT_TOOLS + 1).collect();
+            if names.len() > PROMPT_TOOLS {
+                names[PROMPT_TOOLS] = "...".to_owned();
+            }
+            mcp.push((server.name.clone(), names));
         }
     }
     prompt::build(&PromptInput { soul, skills: &shown, tools: &tools, mcp: &mcp })

@@ -29,6 +29,7 @@ mod outage;
 mod packages;
 mod proxy;
 mod run_tools;
+mod servers;
 mod skills;
 mod support;
 mod tools;

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::Connection;
+use crate::{app::clock, mcp::Connection, paths::HivePaths};
 
 /// Pause after a failure, and the most.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -29,22 +29,25 @@ pub(super) struct Live {
     pub(super) retired: CancellationToken,
     /// Somebody uses it no more.
     pub(super) released: Notify,
-    uses: Mutex<(u32, Instant)>,
+    /// How many use it, and when the last one left: then, and by how much the hive's clock was moved.
+    uses: Mutex<(u32, Instant, i64)>,
+    paths: HivePaths,
 }
 
 impl Live {
-    pub(super) fn new(connection: Connection) -> Arc<Self> {
+    pub(super) fn new(connection: Connection, paths: &HivePaths) -> Arc<Self> {
         Arc::new(Self {
             connection,
             since: Instant::now(),
             fate: watch::Sender::default(),
             retired: CancellationToken::new(),
             released: Notify::new(),
-            uses: Mutex::new((0, Instant::now())),
+            uses: Mutex::new((0, Instant::now(), clock::moved(paths))),
+            paths: paths.clone(),
         })
     }
 
-    fn uses(&self) -> MutexGuard<'_, (u32, Instant)> {
+    fn uses(&self) -> MutexGuard<'_, (u32, Instant, i64)> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,8 +59,9 @@ impl Live {
 
     /// How long nobody used it; none: somebody does.
     pub(super) fn idle(&self) -> Option<Duration> {
-        let (uses, last) = *self.uses();
-        (uses == 0).then(|| last.elapsed())
+        let (uses, last, moved) = *self.uses();
+        let further = u64::try_from(clock::moved(&self.paths) - moved).unwrap_or_default();
+        (uses == 0).then(|| last.elapsed() + Duration::from_secs(further))
     }
 }
 
@@ -76,7 +80,7 @@ impl Drop for Use {
     fn drop(&mut self) {
         {
             let mut uses = self.0.uses();
-            *uses = (uses.0 - 1, Instant::now());
+            *uses = (uses.0 - 1, Instant::now(), clock::moved(&self.0.paths));
         }
         self.0.released.notify_one();
     }

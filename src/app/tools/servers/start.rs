@@ -72,7 +72,7 @@ async fn begin(
     let (outcome, rest) = match started {
         Ok((connection, process, tools)) => {
             keep::learn(hive, agent, &plan, tools).await;
-            (Ok(Live::new(connection)), Some(process))
+            (Ok(Live::new(connection, &hive.paths)), Some(process))
         }
         Err(why) => (Err(masker.mask_str(&why).into_owned()), None),
     };

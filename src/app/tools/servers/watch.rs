@@ -47,7 +47,11 @@ pub(super) fn follow(
             None => cut.map_or_else(|| "it closed the connection".to_owned(), |fault| fault.to_string()),
         };
         why = hive.world().masker.mask_str(&why).into_owned();
-        if matches!(end, End::Own) && slot.ended(&live, &why) {
+        // What went with its agent did not fail.
+        let alone = agent.link.status().connected && hive.running_agent(&agent.id).is_ok();
+        if matches!(end, End::Own) && !alone {
+            slot.drop_live(&live);
+        } else if matches!(end, End::Own) && slot.ended(&live, &why) {
             tracing::warn!(agent = %agent.id, server = plan.key.server, "an MCP server ended: {why}");
             keep::warn(&agent, &plan.key, &why);
         }
@@ -64,10 +68,7 @@ async fn stay(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: &Slot, plan: &Plan, li
         let left = live.idle().map_or(LOOK, |idle| plan.idle.saturating_sub(idle).min(LOOK));
         let due = read.map_or_else(tokio::time::Instant::now, |at| at + REREAD);
         tokio::select! {
-            () = told.over.cancelled() => {
-                // What went with its agent did not fail.
-                return if agent.link.status().connected { End::Own } else { End::Ours };
-            }
+            () = told.over.cancelled() => return End::Own,
             () = hive.stopping.cancelled() => return End::Ours,
             () = gone(&mut link) => return End::Ours,
             () = told.changed.notified() => unread = true,
