@@ -30,6 +30,7 @@ mod outage;
 mod packages;
 mod proxy;
 mod run_tools;
+mod servers;
 mod skills;
 mod support;
 mod told;

@@ -48,17 +48,22 @@ pub(super) async fn start(
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            let tool = tools::find(&tools, name)?;
+            let tool = match tools::find(&tools, name) {
+                Ok(tool) => Some(tool),
+                // It may be of a server that never told of its tools, which is asked then.
+                Err(_) if servers::undiscovered(hive, &preparation) => None,
+                Err(why) => return Err(why),
+            };
             // Told before its arguments: what is missing may be what tells of them.
-            if let Some(skill) = tool.skill() {
+            if let Some(skill) = tool.and_then(Tool::skill) {
                 must_be_usable(&preparation, skill, name)?;
             }
-            match &tool.kind {
-                Kind::Script(found) => {
+            match tool.map(|tool| (tool, &tool.kind)) {
+                Some((tool, Kind::Script(found))) => {
                     let args = call::arguments(hive, &run.agent, tool, spec.args.clone()).await;
                     script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
                 }
-                Kind::Server { .. } | Kind::Hive => act(),
+                Some(_) | None => act(),
             }
         }
         Tier::Agent => command(&preparation, spec)?,
