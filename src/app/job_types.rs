@@ -257,8 +257,7 @@ pub struct EventView {
     pub at: String,
     /// Like `run:succeeded`.
     pub name: String,
-    /// What happened.
-    #[schema(value_type = Object)]
+    /// What happened: any JSON.
     pub data: Value,
 }
 
@@ -416,7 +415,6 @@ pub struct RaiseRequest {
     pub name: String,
     /// Any JSON of at most 64 KiB; default `{}`.
     #[serde(default = "nothing")]
-    #[schema(value_type = Option<Object>)]
     pub data: Value,
 }
 
