@@ -8,6 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::ids::{AgentId, Digest, SkillId};
 
@@ -64,6 +65,7 @@ pub(super) type Scripts = Arc<HashMap<String, Described>>;
 pub struct Desk {
     scripts: Mutex<HashMap<Digest, Scripts>>,
     servers: Mutex<BTreeMap<ServerKey, Arc<ServerTools>>>,
+    changes: watch::Sender<u64>,
 }
 
 impl Desk {
@@ -80,7 +82,19 @@ impl Desk {
             return false;
         }
         servers.insert(key, Arc::new(tools));
+        self.changed();
         true
+    }
+
+    /// Tells those who wait for it that some agent has other tools.
+    pub fn changed(&self) {
+        self.changes.send_modify(|times| *times += 1);
+    }
+
+    /// Wakes whenever some agent has other tools.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     pub(super) fn of_scripts(&self, digest: &Digest) -> Option<Scripts> {

@@ -6,6 +6,7 @@
 pub mod builtin;
 pub mod call;
 mod desk;
+mod hints;
 mod list;
 pub(in crate::app) mod servers;
 pub mod types;
