@@ -6,7 +6,10 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotation
 use serde_json::{Value, json};
 
 use super::names::shown;
-use crate::app::tools::types::{ToolReply, ToolView};
+use crate::{
+    app::tools::types::{ToolReply, ToolView},
+    tools::normalise::relaxed,
+};
 
 /// A tool of an agent; `hints` are MCP's annotations where its server gave some.
 pub fn tool(view: ToolView, hints: Option<Value>) -> Tool {
@@ -18,9 +21,10 @@ pub fn tool(view: ToolView, hints: Option<Value>) -> Tool {
     }
 }
 
-/// A tool without a schema takes any object; one with a schema of something else would be refused by clients.
+/// What models are shown of a schema (systems.md A16). A tool without one takes any object; one of something else would
+/// be refused by clients.
 pub fn schema(schema: Option<Value>) -> Arc<JsonObject> {
-    let mut schema = match schema {
+    let mut schema = match schema.map(|schema| relaxed(&schema)) {
         Some(Value::Object(schema)) => schema,
         _ => JsonObject::new(),
     };
@@ -104,7 +108,7 @@ mod tests {
         for odd in [None, Some(json!(true)), Some(json!({})), Some(json!({ "type": "string" }))] {
             assert_eq!(schema(odd)["type"], "object");
         }
-        let fine = json!({ "type": "object", "properties": { "a": {} } });
+        let fine = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
         assert_eq!(Value::Object((*schema(Some(fine.clone()))).clone()), fine);
     }
 }

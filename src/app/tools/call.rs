@@ -87,7 +87,7 @@ impl Hive {
             let (hive, name) = (self.clone(), name.to_owned());
             // By itself, so that a write is not left half done when the caller has gone.
             let made = tokio::spawn(async move {
-                let answer = builtin::call(&hive, &behalf, &name, &args).await;
+                let answer = builtin::call(&hive, &behalf, &tool.name, &args).await;
                 answer.map(|value| ToolReply::answered(&name, value))
             });
             return made.await.map_err(|e| AppError::Internal(e.to_string()))?;
