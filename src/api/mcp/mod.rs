@@ -114,8 +114,14 @@ pub async fn of_run(
 ) -> Answer {
     let agent = work::read(hive.run_for_tools(caller.as_ref(), id)).await??;
     let config = config(&hive).with_legacy_session_mode(false);
-    serve(&hive, Arc::new(NeverSessionManager::default()), config, Who { caller, agent, run: Some(id) }, request)
-        .await
+    serve(
+        &hive,
+        Arc::new(NeverSessionManager::default()),
+        config,
+        Who { caller, agent, run: Some(id) },
+        request,
+    )
+    .await
 }
 
 async fn of_agent(
@@ -130,7 +136,10 @@ async fn of_agent(
     if let Some(id) = &named
         && !sessions.may_use(id, &who).await
     {
-        return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such session: begin one with initialize"));
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "there is no such session: begin one with initialize",
+        ));
     }
     let response = serve(&hive, sessions.manager(), config(&hive), who.clone(), request).await?;
     if let (None, Some(id)) = (named, session(response.headers())) {
@@ -150,9 +159,10 @@ fn who(hive: &Hive, caller: Option<AgentId>, params: McpParams) -> Result<Who, P
     {
         return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
     }
-    let agent = params.agent.or_else(|| caller.clone()).or_else(|| hive.default_agent()).ok_or_else(|| {
-        Problem::invalid("?agent", "say whose: ?agent=NAME (the hive has no default_agent)")
-    })?;
+    let agent =
+        params.agent.or_else(|| caller.clone()).or_else(|| hive.default_agent()).ok_or_else(|| {
+            Problem::invalid("?agent", "say whose: ?agent=NAME (the hive has no default_agent)")
+        })?;
     hive.find_agent(&agent)?;
     Ok(Who { caller, agent, run: None })
 }

@@ -14,7 +14,8 @@ use crate::{
 /// A tool of an agent; `hints` are MCP's annotations where its server gave some.
 pub fn tool(view: ToolView, hints: Option<Value>) -> Tool {
     let hints = hints.and_then(|hints| serde_json::from_value::<ToolAnnotations>(hints).ok());
-    let tool = Tool::new_with_raw(shown(&view.name), view.description.map(Into::into), schema(view.input_schema));
+    let tool =
+        Tool::new_with_raw(shown(&view.name), view.description.map(Into::into), schema(view.input_schema));
     match hints {
         Some(hints) => tool.with_annotations(hints),
         None => tool,
@@ -80,8 +81,7 @@ mod tests {
         assert_eq!(of(json!("plain")), json!({ "content": text("plain"), "isError": false }));
         assert_eq!(of(json!([1, 2])), json!({ "content": text("[1,2]"), "isError": false }));
         let object = json!({ "b": 1, "a": [true] });
-        let expected =
-            json!({ "content": text("{\"b\":1,\"a\":[true]}"), "isError": false, "structuredContent": object });
+        let expected = json!({ "content": text("{\"b\":1,\"a\":[true]}"), "isError": false, "structuredContent": object });
         assert_eq!(of(object), expected);
         let failed = ToolReply::failed("t", "no disk".into());
         assert_eq!(shown_as(failed), json!({ "content": text("no disk"), "isError": true }));
@@ -108,7 +108,8 @@ mod tests {
         for odd in [None, Some(json!(true)), Some(json!({})), Some(json!({ "type": "string" }))] {
             assert_eq!(schema(odd)["type"], "object");
         }
-        let fine = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
+        let fine =
+            json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
         assert_eq!(Value::Object((*schema(Some(fine.clone()))).clone()), fine);
     }
 }

@@ -11,8 +11,8 @@ use rmcp::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, GetSkillRequestParams,
         GetSkillResult, Implementation, ListResourcesResult, ListSkillsResult, ListToolsResult,
         PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
-        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
-        Tool,
+        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SubscriptionFilter, Tool,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
@@ -66,9 +66,9 @@ pub(super) fn refused(error: &AppError) -> ErrorData {
 fn page<T>(all: Vec<T>, params: Option<PaginatedRequestParams>) -> Answer<(Vec<T>, Option<String>)> {
     let at: usize = match params.and_then(|params| params.cursor) {
         None => 0,
-        Some(cursor) => cursor.parse().map_err(|_| {
-            ErrorData::invalid_params(format!("{cursor:?} is no cursor of this list"), None)
-        })?,
+        Some(cursor) => cursor
+            .parse()
+            .map_err(|_| ErrorData::invalid_params(format!("{cursor:?} is no cursor of this list"), None))?,
     };
     let next = at.checked_add(PAGE).filter(|next| *next < all.len()).map(|next| next.to_string());
     Ok((all.into_iter().skip(at).take(PAGE).collect(), next))
@@ -265,9 +265,9 @@ impl ServerHandler for Server {
     async fn get_skill(&self, params: GetSkillRequestParams, ctx: Context) -> Answer<GetSkillResult> {
         let skills = skills::list(&self.hive, &who(&ctx)?.agent).await?;
         let found = skills.into_iter().find(|skill| skill.uri == params.uri);
-        found.map(GetSkillResult::new).ok_or_else(|| {
-            ErrorData::invalid_params(format!("the agent has no skill {}", params.uri), None)
-        })
+        found
+            .map(GetSkillResult::new)
+            .ok_or_else(|| ErrorData::invalid_params(format!("the agent has no skill {}", params.uri), None))
     }
 
     async fn read_resource_directory(

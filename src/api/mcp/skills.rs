@@ -96,7 +96,8 @@ pub async fn resources(hive: &Arc<Hive>, agent: &AgentId) -> Answer<Vec<Resource
 
 /// One file.
 pub async fn read(hive: &Arc<Hive>, agent: &AgentId, uri: String) -> Answer<ReadResourceResult> {
-    let absent = || ErrorData::resource_not_found("the agent has no such resource", Some(json!({ "uri": uri })));
+    let absent =
+        || ErrorData::resource_not_found("the agent has no such resource", Some(json!({ "uri": uri })));
     let skills = held(hive, agent).await?;
     let found = skills.iter().find_map(|skill| {
         let inner = uri.strip_prefix(&root(skill))?.strip_prefix('/')?;
@@ -121,7 +122,9 @@ pub async fn directory(hive: &Arc<Hive>, agent: &AgentId, uri: &str) -> Answer<V
         let root = root(&skill);
         for file in &skill.files {
             let full = format!("{root}/{}", escape(&file.path));
-            let Some(inner) = full.strip_prefix(uri).and_then(|rest| rest.strip_prefix('/')) else { continue };
+            let Some(inner) = full.strip_prefix(uri).and_then(|rest| rest.strip_prefix('/')) else {
+                continue;
+            };
             let (name, resource) = match inner.split_once('/') {
                 Some((folder, _)) => {
                     let at = format!("{uri}/{folder}");

@@ -33,8 +33,9 @@ pub(super) struct Described {
 
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
-    static ALL: std::sync::LazyLock<Vec<Described>> =
-        std::sync::LazyLock::new(|| [catalogue::tools(), documents::tools(), soul::tools()].into_iter().flatten().collect());
+    static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
+        [catalogue::tools(), documents::tools(), soul::tools()].into_iter().flatten().collect()
+    });
     &ALL
 }
 

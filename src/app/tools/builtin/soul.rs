@@ -29,8 +29,9 @@ pub(super) fn tools() -> Vec<Described> {
     schema["required"] = json!(["operation"]);
     vec![Described {
         name: NAME,
-        description: "Changes your own system prompt, which is the file /soul.md; it holds from your next run on."
-            .to_owned(),
+        description:
+            "Changes your own system prompt, which is the file /soul.md; it holds from your next run on."
+                .to_owned(),
         input_schema: schema,
     }]
 }

@@ -36,8 +36,15 @@ struct Bridge {
     out: Mutex<io::Stdout>,
     /// Connections of requests that wait for an answer, by id as written; none: it was cancelled before.
     under_way: Mutex<HashMap<String, Option<UnixStream>>>,
-    requests: Mutex<usize>,
+    requests: Mutex<Requests>,
     fewer: Condvar,
+}
+
+/// Requests that end by themselves.
+#[derive(Default)]
+struct Requests {
+    asked: usize,
+    unanswered: usize,
 }
 
 /// What is known of a message.
@@ -60,7 +67,7 @@ pub fn serve() -> Answer {
         version: Mutex::default(),
         out: Mutex::new(io::stdout()),
         under_way: Mutex::default(),
-        requests: Mutex::new(0),
+        requests: Mutex::default(),
         fewer: Condvar::new(),
     });
     let mut input = io::stdin().lock();
@@ -107,23 +114,26 @@ impl Bridge {
         // Streams go on until the client ends them; they take no room from calls.
         let counted = message.method != "subscriptions/listen";
         let bridge = self.clone();
+        lock(&self.requests).unanswered += usize::from(counted);
         let waits = thread::Builder::new().stack_size(STACK).spawn(move || {
             if counted {
-                let at_once = lock(&bridge.requests);
-                let at_once = bridge.fewer.wait_while(at_once, |n| *n >= AT_ONCE);
-                *at_once.unwrap_or_else(PoisonError::into_inner) += 1;
+                let requests = lock(&bridge.requests);
+                let requests = bridge.fewer.wait_while(requests, |r| r.asked >= AT_ONCE);
+                requests.unwrap_or_else(PoisonError::into_inner).asked += 1;
             }
             bridge.ask(&message);
             if let Some(id) = &message.id {
                 lock(&bridge.under_way).remove(id);
             }
             if counted {
-                *lock(&bridge.requests) -= 1;
+                let mut requests = lock(&bridge.requests);
+                (requests.asked, requests.unanswered) = (requests.asked - 1, requests.unanswered - 1);
                 bridge.fewer.notify_all();
             }
         });
         if let Err(e) = waits {
             lock(&self.under_way).remove(&id);
+            lock(&self.requests).unanswered -= usize::from(counted);
             self.fail(&id, FAILED, &format!("no thread for this request: {e}"));
         }
     }
@@ -157,7 +167,8 @@ impl Bridge {
         let mut head = self.head("POST");
         modern(&mut head, message);
         let length = message.line.len();
-        write!(head, "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n").unwrap_or_default();
+        write!(head, "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
+            .unwrap_or_default();
         // A refusal may come before everything was sent; then it is read all the same.
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(message.line.as_bytes()));
         let mut answer = Received::of(stream).map_err(|e| silent(sent.err().unwrap_or(e)))?;
@@ -201,10 +212,8 @@ impl Bridge {
         let mut text = data.replace(['\n', '\r'], " ");
         text.push('\n');
         let mut out = lock(&self.out);
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-            // The client is gone; whatever waits ends with this process.
-            std::process::exit(0);
-        }
+        // A client that is gone has closed its other end too, which ends everything.
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).unwrap_or_default();
     }
 
     fn fail(&self, id: &str, code: i32, why: &str) {
@@ -249,9 +258,7 @@ impl Bridge {
     /// Lets requests under way end, and then the session.
     fn finish(&self) {
         let requests = lock(&self.requests);
-        drop(self.fewer.wait_timeout_while(requests, LINGER, |_| {
-            lock(&self.under_way).values().flatten().next().is_some()
-        }));
+        drop(self.fewer.wait_timeout_while(requests, LINGER, |requests| requests.unanswered > 0));
         if lock(&self.session).is_some()
             && let Ok(mut stream) = http::connect()
         {
