@@ -23,6 +23,7 @@ mod init;
 mod jobs;
 mod jobs_faults;
 mod judged;
+mod mcp;
 mod network;
 mod notices;
 mod outage;

@@ -10,6 +10,7 @@ mod doors;
 mod events;
 mod faces;
 mod jobs;
+mod mcp;
 mod problems;
 mod runs;
 pub(crate) mod setup;

@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
+    fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::Shutdown,
     os::unix::net::UnixStream,
@@ -57,9 +58,9 @@ struct Message {
 
 /// Serves until the client closes its end.
 pub fn serve() -> Answer {
-    let path = match std::env::var("SKEP_RUN_ID") {
-        Ok(run) => format!("/v1/runs/{}/mcp", http::escape(&run)),
-        Err(_) => "/mcp".to_owned(),
+    let path = match run() {
+        Some(run) => format!("/v1/runs/{}/mcp", http::escape(&run)),
+        None => "/mcp".to_owned(),
     };
     let bridge = Arc::new(Bridge {
         path,
@@ -76,6 +77,26 @@ pub fn serve() -> Answer {
     }
     bridge.finish();
     Ok(Vec::new())
+}
+
+/// The run that this is part of. Some agent programs start their MCP servers with a bare environment: then it stands in
+/// that of a process above.
+fn run() -> Option<String> {
+    const NAME: &str = "SKEP_RUN_ID";
+    let mut process = "self".to_owned();
+    std::env::var(NAME).ok().or_else(|| {
+        loop {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+            process = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().to_owned();
+            let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+            let mut names =
+                environment.split(|b| *b == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+            let found = names.find_map(|entry| entry.strip_prefix(NAME)?.strip_prefix('='));
+            if let Some(run) = found {
+                return Some(run.to_owned());
+            }
+        }
+    })
 }
 
 /// The next line; none at the end. Of one that is too long only the beginning, which is no JSON.
