@@ -82,7 +82,7 @@ impl Hive {
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
         if tool.kind == Kind::Hive {
-            let args = arguments(self, agent, &tool, args)?;
+            let args = arguments(self, agent, &tool, args).await?;
             let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
             let (hive, name) = (self.clone(), name.to_owned());
             // By itself, so that a write is not left half done when the caller has gone.
@@ -117,7 +117,7 @@ impl Hive {
 /// # Errors
 /// It could not be started, or it was ended early.
 pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
-    let call = Call { args: arguments(hive, &call.agent.id, &call.tool, call.args)?, ..call };
+    let call = Call { args: arguments(hive, &call.agent.id, &call.tool, call.args).await?, ..call };
     let began = Instant::now();
     let reply = match &call.tool.kind {
         Kind::Script(script) => {
@@ -136,18 +136,17 @@ pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolRep
     reply.map(|reply| ToolReply { duration_ms: action::millis(began.elapsed()), ..reply })
 }
 
-/// The arguments as the tool gets them: set right (systems.md A15, A16), and what its schema wants. Reads what a script
-/// says of itself when nobody did before: blocks for that long.
+/// The arguments as the tool gets them: set right (systems.md A15, A16), and what its schema wants.
 ///
 /// # Errors
 /// They are not what the schema wants, each mistake with its pointer; or there are too many.
-pub(in crate::app) fn arguments(
-    hive: &Hive,
+pub(in crate::app) async fn arguments(
+    hive: &Arc<Hive>,
     agent: &AgentId,
     tool: &Tool,
     args: Map<String, Value>,
 ) -> Result<Map<String, Value>> {
-    let schema = list::schema(hive, agent, tool);
+    let schema = list::schema(hive, agent, tool).await;
     let config = hive.world().config.clone();
     let none = Defaults::new();
     let own = config.agents.get(agent).map_or(&none, |agent| &agent.tools);
