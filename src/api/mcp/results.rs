@@ -14,8 +14,12 @@ use crate::{
 /// A tool of an agent; `hints` are MCP's annotations where its server gave some.
 pub fn tool(view: ToolView, hints: Option<Value>) -> Tool {
     let hints = hints.and_then(|hints| serde_json::from_value::<ToolAnnotations>(hints).ok());
-    let tool =
-        Tool::new_with_raw(shown(&view.name), view.description.map(Into::into), schema(view.input_schema));
+    // Some clients want a description of everything.
+    let said = view.description.unwrap_or_else(|| match view.kind.as_str() {
+        "script" => format!("A script of the skill {}.", view.server),
+        _ => format!("A tool of the MCP server {}.", view.server),
+    });
+    let tool = Tool::new(shown(&view.name), said, schema(view.input_schema));
     match hints {
         Some(hints) => tool.with_annotations(hints),
         None => tool,

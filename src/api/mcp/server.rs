@@ -85,7 +85,8 @@ impl Server {
             let there = tools.into_iter().filter(|tool| tool.missing.is_none());
             let shown = |tool: crate::app::job_types::RunTool| {
                 let schema = results::schema(tool.input_schema);
-                Tool::new_with_raw(names::shown(&tool.name), tool.description.map(Into::into), schema)
+                let said = tool.description.unwrap_or_else(|| "A tool of the agent.".to_owned());
+                Tool::new(names::shown(&tool.name), said, schema)
             };
             return Ok(there.map(shown).collect());
         }
