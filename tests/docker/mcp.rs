@@ -114,7 +114,7 @@ async fn every_client_calls_the_same_tools_with_the_same_results() {
     for conn in &conns {
         let tools = conn.list_all_tools().await.unwrap();
         let look = tools.iter().find(|tool| tool.name == "look").expect("the skill's script");
-        assert_eq!(look.description.as_deref(), Some("Looks into a hive"));
+        assert!(look.description.as_deref().unwrap().starts_with("Looks into a hive"), "{look:?}");
         let result = called(conn, "look", args.clone()).await;
         assert_eq!(result["structuredContent"], direct["result"]);
         assert_eq!(result["isError"], false);
@@ -294,7 +294,7 @@ async fn the_bridge_takes_lines_as_they_come_and_a_slow_call_holds_up_nothing() 
     let config = std::fs::read_to_string(hive.path("skep.toml")).unwrap();
     hive.write(
         "skep.toml",
-        &config.replace("skills = [\"kit@1.0.0\"]", "skills = [\"kit@1.0.0\", \"cron-tools\"]"),
+        &config.replace("skills = [\"kit@1.0.0\"]", "skills = [\"kit@1.0.0\", \"basic-tools@1.0.0\"]"),
     );
     assert_eq!(talk.hear().await["method"], "notifications/tools/list_changed");
     // What was asked before the end is answered.

@@ -46,6 +46,21 @@ const TAG: &str = "mcp";
 const SESSION: &str = "mcp-session-id";
 type Answer = Result<Response, Problem>;
 
+/// Problems as everywhere, and the protocol's own errors (JSON-RPC).
+struct Refusals;
+
+impl utoipa::IntoResponses for Refusals {
+    fn responses()
+    -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
+        let mut all = Problems::responses();
+        if let Some(utoipa::openapi::RefOr::T(refused)) = all.get_mut("4XX") {
+            let error = utoipa::openapi::ObjectBuilder::new().build();
+            refused.content.insert("application/json".into(), utoipa::openapi::Content::new(Some(error)));
+        }
+        all
+    }
+}
+
 /// Whose tools are served.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -61,7 +76,7 @@ pub struct McpParams {
     params(McpParams, ("Mcp-Session-Id" = Option<String>, Header), ("MCP-Protocol-Version" = Option<String>, Header)),
     request_body(content = Object, description = "A JSON-RPC message"),
     responses((status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "A notification was taken"), Problems))]
+        (status = 202, description = "A notification was taken"), Refusals))]
 pub async fn send(
     State(hive): State<Arc<Hive>>,
     Extension(sessions): Extension<Arc<Sessions>>,
@@ -75,7 +90,7 @@ pub async fn send(
 /// The messages of the server in a session, as a stream of events.
 #[utoipa::path(get, path = "/mcp", tag = TAG,
     params(McpParams, ("Mcp-Session-Id" = Option<String>, Header)),
-    responses((status = 200, content((String = "text/event-stream"))), Problems))]
+    responses((status = 200, content((String = "text/event-stream"))), Refusals))]
 pub async fn listen(
     State(hive): State<Arc<Hive>>,
     Extension(sessions): Extension<Arc<Sessions>>,
@@ -89,7 +104,7 @@ pub async fn listen(
 /// Ends a session.
 #[utoipa::path(delete, path = "/mcp", tag = TAG,
     params(McpParams, ("Mcp-Session-Id" = Option<String>, Header)),
-    responses((status = 202, description = "It is ended"), Problems))]
+    responses((status = 202, description = "It is ended"), Refusals))]
 pub async fn end(
     State(hive): State<Arc<Hive>>,
     Extension(sessions): Extension<Arc<Sessions>>,
@@ -105,7 +120,7 @@ pub async fn end(
 #[utoipa::path(post, path = "/v1/runs/{id}/mcp", tag = "runs",
     params(("id" = i64, Path), ("MCP-Protocol-Version" = Option<String>, Header)),
     request_body(content = Object, description = "A JSON-RPC message"),
-    responses((status = 200, body = Object), (status = 202, description = "A notification was taken"), Problems))]
+    responses((status = 200, body = Object), (status = 202, description = "A notification was taken"), Refusals))]
 pub async fn of_run(
     State(hive): State<Arc<Hive>>,
     Caller(caller): Caller,
