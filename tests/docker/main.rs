@@ -24,6 +24,8 @@ mod init;
 mod jobs;
 mod jobs_faults;
 mod judged;
+mod judged_mcp;
+mod mcp;
 mod network;
 mod notices;
 mod outage;

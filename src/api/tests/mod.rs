@@ -11,6 +11,7 @@ mod doors;
 mod events;
 mod faces;
 mod jobs;
+mod mcp;
 mod problems;
 mod runs;
 pub(crate) mod setup;

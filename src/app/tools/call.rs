@@ -83,7 +83,13 @@ impl Hive {
         if tool.kind == Kind::Hive {
             let args = arguments(self, agent, &tool, args).await?;
             let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
-            return builtin::call(self, &behalf, name, &args).await.map(|v| ToolReply::answered(name, v));
+            let (hive, name) = (self.clone(), name.to_owned());
+            // By itself, so that a write is not left half done when the caller has gone.
+            let made = tokio::spawn(async move {
+                let answer = builtin::call(&hive, &behalf, &tool.name, &args).await;
+                answer.map(|value| ToolReply::answered(&name, value))
+            });
+            return made.await.map_err(|e| AppError::Internal(e.to_string()))?;
         }
         let agent = self.running_agent(agent)?;
         let preparation = agent.preparation().ok_or_else(|| crate::app::agents::not_prepared(&agent))?;

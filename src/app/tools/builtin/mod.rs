@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod documents;
+mod soul;
 
 use std::sync::Arc;
 
@@ -32,8 +33,9 @@ pub(super) struct Described {
 
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
-    static ALL: std::sync::LazyLock<Vec<Described>> =
-        std::sync::LazyLock::new(|| [catalogue::tools(), documents::tools()].into_iter().flatten().collect());
+    static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
+        [catalogue::tools(), documents::tools(), soul::tools()].into_iter().flatten().collect()
+    });
     &ALL
 }
 
@@ -56,6 +58,9 @@ pub(super) fn described(name: &str) -> (String, Option<Value>) {
 pub async fn call(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: &Map<String, Value>) -> Result<Value> {
     if name == catalogue::NAME {
         return catalogue::call(hive, behalf).await;
+    }
+    if name == soul::NAME {
+        return soul::call(hive, behalf, args).await;
     }
     if let Some(answer) = documents::call(hive, behalf, name, args).await {
         return answer;
