@@ -20,6 +20,7 @@ pub mod runs;
 mod secrets;
 pub mod skills;
 mod sync;
+pub mod tasks;
 mod terminal;
 pub mod tools;
 pub mod types;

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::json;
 
+pub(super) use claim::MAX_WAITING;
 pub use claim::{ManualError, any_wants, claim_manual};
 pub use end::{Cancelled, Finished, Tell, cancel, finish, requeue};
 pub use realign::realign;

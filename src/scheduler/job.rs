@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::trigger::{self, CronSchedule, ScheduleError, Trigger};
+use crate::tools::workflow::Step;
 
 /// Characters of a job's name.
 pub const MAX_NAME: usize = 100;
@@ -42,6 +43,9 @@ pub struct JobSpec {
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Value>,
+    /// The steps of a background task that makes several calls (systems.md A21); no job has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workflow: Vec<Step>,
     /// Tools that an agent-tier run may call, and that must exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
@@ -75,6 +79,7 @@ impl JobSpec {
             instructions: None,
             tool: None,
             args: Map::new(),
+            workflow: Vec::new(),
             required_tools: Vec::new(),
             max_steps: DEFAULT_MAX_STEPS,
             timeout: None,
@@ -90,7 +95,7 @@ impl JobSpec {
     /// Which tier its runs are of: never stored, so that it cannot disagree (systems.md A1).
     #[must_use]
     pub fn tier(&self) -> Tier {
-        if self.tool.is_some() { Tier::Direct } else { Tier::Agent }
+        if self.tool.is_some() || !self.workflow.is_empty() { Tier::Direct } else { Tier::Agent }
     }
 
     /// The time limit that holds.

@@ -4,6 +4,7 @@
 //! is, others find out.
 
 pub mod catalogue;
+pub mod workflow;
 
 use semver::Version;
 

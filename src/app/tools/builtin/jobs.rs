@@ -57,7 +57,7 @@ fn told(error: &AppError) -> String {
     if faults.is_empty() { detail.clone() } else { faults.join("; ") }
 }
 
-fn wrong(key: &str, detail: impl Into<String>) -> AppError {
+pub(super) fn wrong(key: &str, detail: impl Into<String>) -> AppError {
     let detail = detail.into();
     AppError::Invalid { detail: detail.clone(), errors: vec![(format!("/{key}"), detail)] }
 }

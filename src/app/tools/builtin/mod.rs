@@ -4,6 +4,7 @@
 mod catalogue;
 mod documents;
 mod jobs;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -34,7 +35,10 @@ pub(super) struct Described {
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
     static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
-        [catalogue::tools(), documents::tools(), jobs::tools()].into_iter().flatten().collect()
+        [catalogue::tools(), documents::tools(), jobs::tools(), tasks::tools()]
+            .into_iter()
+            .flatten()
+            .collect()
     });
     &ALL
 }
@@ -63,6 +67,9 @@ pub async fn call(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: &Map<Stri
         return answer;
     }
     if let Some(answer) = jobs::call(hive, behalf, name, args).await {
+        return answer;
+    }
+    if let Some(answer) = tasks::call(hive, behalf, name, args).await {
         return answer;
     }
     Err(AppError::NotFound(format!("the hive has no tool {name:?}")))
