@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{
     Result,
     hive::Hive,
     jobs::{OnceKey, once},
-    tools::call::check_size,
     types::AppError,
 };
 use crate::{
@@ -237,12 +236,11 @@ fn spec(action: Action) -> Result<JobSpec> {
     let mut spec = JobSpec { retries: RETRIES, ..JobSpec::new(TriggerSpec::Manual) };
     match action {
         Action::ToolCall { tool, parameters } => {
-            check_size(&parameters)?;
-            (spec.tool, spec.args) = (Some(tool), parameters);
+            (spec.tool, spec.args) = (Some(tool), fitting(parameters, "/action/parameters")?);
         }
         Action::Workflow(steps) => {
-            for step in &steps {
-                check_size(&step.parameters)?;
+            for (n, step) in steps.iter().enumerate() {
+                fitting(step.parameters.clone(), &format!("/action/workflowSteps/{n}/parameters"))?;
             }
             let most = DIRECT_TIMEOUT.saturating_mul(u32::try_from(steps.len()).unwrap_or(u32::MAX));
             spec.timeout = Some(most.min(AGENT_TIMEOUT));
@@ -250,4 +248,12 @@ fn spec(action: Action) -> Result<JobSpec> {
         }
     }
     Ok(spec)
+}
+
+/// Arguments that fit a process.
+fn fitting(parameters: Map<String, Value>, place: &str) -> Result<Map<String, Value>> {
+    rules::args(parameters).map_err(|(what, remedy)| {
+        let detail = format!("{what} ({remedy})");
+        AppError::Invalid { detail: detail.clone(), errors: vec![(place.to_owned(), detail)] }
+    })
 }

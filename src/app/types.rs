@@ -57,6 +57,23 @@ pub enum AppError {
     Internal(String),
 }
 
+impl AppError {
+    /// All that it says, in one line.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Invalid { detail, errors } | Self::InUse { detail, errors } if !errors.is_empty() => {
+                let told = errors.iter().map(|(pointer, detail)| match pointer.as_str() {
+                    "" => detail.clone(),
+                    pointer => format!("{pointer}: {detail}"),
+                });
+                format!("{detail}: {}", told.collect::<Vec<_>>().join("; "))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// A skill that an agent has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentSkill {

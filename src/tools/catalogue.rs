@@ -48,7 +48,8 @@ fn count(n: usize, what: &str) -> String {
 }
 
 /// Up to the first end of a sentence that is followed by a space or a line's end.
-fn first_sentence(text: &str) -> String {
+#[must_use]
+pub fn first_sentence(text: &str) -> String {
     let text = text.trim();
     let line = text.split("\n\n").next().unwrap_or(text).replace('\n', " ");
     let end = line

@@ -282,7 +282,8 @@ fn fill_text(text: &str, answers: &Answers) -> Result<Value, String> {
     Ok(filled.into())
 }
 
-/// What `step`, `step.field` or `step.list.0.field` answered. `step.result` is all of it, unless it has such a field.
+/// What `step`, `step.field` or `step.list.0.field` answered. `step.result` is all of it, unless it has such a field; a
+/// field of what a tool wrapped as `{success, result}` or `{success, data}` is found there too.
 fn answered<'a>(name: &str, answers: &'a Answers) -> Result<&'a Value, String> {
     let mut path = name.split('.');
     let step = path.next().unwrap_or_default();
@@ -291,9 +292,11 @@ fn answered<'a>(name: &str, answers: &'a Answers) -> Result<&'a Value, String> {
     let mut place = step.to_owned();
     for (depth, field) in path.enumerate() {
         let found = match value {
-            Value::Object(map) => map.get(field),
-            Value::Array(list) => field.parse::<usize>().ok().and_then(|n| list.get(n)),
-            _ => None,
+            Value::Object(map) if depth == 0 => {
+                let wrapped = || ["result", "data"].iter().find_map(|key| within(map.get(*key)?, field));
+                map.get(field).or_else(|| if map.contains_key("success") { wrapped() } else { None })
+            }
+            other => within(other, field),
         };
         value = match found {
             Some(found) => found,
@@ -303,6 +306,14 @@ fn answered<'a>(name: &str, answers: &'a Answers) -> Result<&'a Value, String> {
         place = format!("{place}.{field}");
     }
     Ok(value)
+}
+
+fn within<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(map) => map.get(field),
+        Value::Array(list) => field.parse::<usize>().ok().and_then(|n| list.get(n)),
+        _ => None,
+    }
 }
 
 /// What there is instead, for whoever mends the placeholder.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     app::{
         hive::Hive,
-        tools::{builtin, servers},
+        tools::{builtin, call, servers},
     },
     config::model::Runs,
     db::runs::RunRow,
@@ -43,8 +43,12 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            match &tools::find(&tools, name)?.kind {
-                Kind::Script(found) => script(hive, &preparation, found, &spec.args)?,
+            let tool = tools::find(&tools, name)?;
+            match &tool.kind {
+                Kind::Script(found) => {
+                    let args = call::arguments(hive, &run.agent, tool, spec.args.clone());
+                    script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
+                }
                 Kind::Server { .. } | Kind::Hive => act(),
             }
         }
@@ -125,7 +129,7 @@ pub(in crate::app) fn script(
 }
 
 /// What stands before the script's path: nothing for an executable file, else by its first line or its extension.
-fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
+pub(in crate::app) fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
     let unreadable = |e: std::io::Error| format!("cannot read the script {name}: {e}");
     let opened = std::fs::File::open(file).map_err(unreadable)?;
     let executable = opened.metadata().map_err(unreadable)?.permissions().mode() & 0o111 != 0;

@@ -133,7 +133,8 @@ impl Hive {
         let run = self.going_on(caller, id).await?;
         let (agent, preparation) = self.beside(&run)?;
         let tool = allowed(&run, &self.tools(&run.agent).await?, name)?;
-        call::check_size(args)?;
+        // A call with wrong arguments is no step.
+        call::arguments(self, &run.agent, &tool, args.clone())?;
         let calls = self.runs.calls(id).ok_or_else(|| ended(id))?;
         let token = calls.begin().ok_or_else(|| ended(id))?;
         let max_steps = run.spec.as_ref().map_or(0, |spec| spec.max_steps);

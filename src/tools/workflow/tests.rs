@@ -5,6 +5,8 @@ fn answers() -> Answers {
         "step1": {"id": 7, "title": "News", "items": [{"name": "a"}, {"name": "b"}], "ok": true, "none": null},
         "text": "plain",
         "wrapped": {"result": [1, 2]},
+        "script": {"success": true, "result": {"path": "a.md", "lines": ["x"]}},
+        "hive": {"success": true, "data": {"id": 3}},
     });
     answers.as_object().unwrap().clone()
 }
@@ -25,6 +27,10 @@ fn a_placeholder_alone_keeps_the_type_of_what_was_answered() {
         (json!("{{text}}"), json!("plain")),
         (json!("{{text.result}}"), json!("plain")),
         (json!("{{wrapped.result}}"), json!([1, 2])),
+        (json!("{{script.path}}"), json!("a.md")),
+        (json!("{{script.result.lines.0}}"), json!("x")),
+        (json!("{{script.success}}"), json!(true)),
+        (json!("{{hive.id}}"), json!(3)),
         (json!({"deep": [["{{step1.id}}"]]}), json!({"deep": [[7]]})),
     ] {
         assert_eq!(filled_one(&written), Ok(meant), "{written}");

@@ -41,8 +41,19 @@ pub(super) async fn call(
 pub(super) async fn answered(work: impl Future<Output = Result<Value>>) -> Result<Value> {
     match work.await {
         Ok(data) => Ok(json!({"success": true, "data": data})),
-        Err(error @ (AppError::Internal(_) | AppError::Unavailable(_))) => Err(error),
-        Err(error) => Ok(json!({"success": false, "error": told(&error)})),
+        Err(error) => refusal(error),
+    }
+}
+
+pub(super) fn is_one(name: &str) -> bool {
+    [schema::STORE, schema::UPDATE, schema::LIST, schema::GET, schema::DELETE].contains(&name)
+}
+
+/// A refusal as an answer.
+pub(super) fn refusal(error: AppError) -> Result<Value> {
+    match error {
+        error @ (AppError::Internal(_) | AppError::Unavailable(_)) => Err(error),
+        error => Ok(json!({"success": false, "error": told(&error)})),
     }
 }
 

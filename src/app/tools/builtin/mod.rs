@@ -55,6 +55,14 @@ pub(super) fn described(name: &str) -> (String, Option<Value>) {
     found.map_or_else(Default::default, |tool| (tool.description.clone(), Some(tool.input_schema.clone())))
 }
 
+/// What a tool answers whose arguments are not what it takes.
+///
+/// # Errors
+/// The same, of a tool that has no form for it.
+pub(super) fn refused(name: &str, error: AppError) -> Result<Value> {
+    if jobs::is_one(name) || tasks::is_one(name) { jobs::refusal(error) } else { Err(error) }
+}
+
 /// Calls one.
 ///
 /// # Errors

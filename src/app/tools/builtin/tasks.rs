@@ -54,6 +54,10 @@ pub(super) fn tools() -> Vec<Described> {
     ]
 }
 
+pub(super) fn is_one(name: &str) -> bool {
+    matches!(name, QUEUE | STATUS)
+}
+
 /// None: it is no tool of this kind.
 pub(super) async fn call(
     hive: &Arc<Hive>,
