@@ -87,8 +87,12 @@ async fn what_is_wrong_with_a_skill_is_an_answer_that_says_what_to_do() {
     let cron = |schedule: &str| with(&json!({"trigger_config": {"schedule": schedule}}));
     for (skill, told) in [
         (with(&json!({"name": "taken", "trigger_type": "manual"})), "it is job 1"),
-        (json!({"name": "x", "trigger_type": "manual"}), "instructions: a skill needs instructions"),
-        (json!({"instructions": "Go.", "trigger_type": "manual"}), "name: "),
+        (json!({"name": "x", "trigger_type": "manual"}), "\"instructions\" is a required property"),
+        (json!({"instructions": "Go.", "trigger_type": "manual"}), "\"name\" is a required property"),
+        (
+            json!({"name": "x", "instructions": " ", "trigger_type": "manual"}),
+            "instructions: a skill needs instructions",
+        ),
         (with(&json!({})), "trigger: a job needs a trigger"),
         (cron("0 9 *"), "trigger_config/schedule: "),
         (cron("99 * * * *"), "99"),
@@ -106,13 +110,18 @@ async fn what_is_wrong_with_a_skill_is_an_answer_that_says_what_to_do() {
         let error = open.refused("memory_store_skill", &skill).await;
         assert!(error.contains(told), "{skill}: {error}");
     }
-    assert!(open.refused("memory_update_skill", &json!({"max_steps": 5})).await.starts_with("id: "));
+    assert!(
+        open.refused("memory_update_skill", &json!({"max_steps": 5})).await.contains("\"id\" is a required")
+    );
+    assert!(open.refused("memory_update_skill", &json!({"id": "first"})).await.starts_with("id: "));
     let bad = json!({"id": 1, "trigger_config": {"schedule": "0 9 *"}});
     assert!(open.refused("memory_update_skill", &bad).await.contains("trigger_config/schedule: "));
     let unknown = json!({"id": 1, "required_tools": ["nothing-like-it"]});
     assert!(open.refused("memory_update_skill", &unknown).await.contains("required_tools/0: "));
     assert!(
-        open.refused("memory_list_skills", &json!({"trigger_type": "daily"})).await.contains("cron, event")
+        open.refused("memory_list_skills", &json!({"trigger_type": "daily"}))
+            .await
+            .contains("trigger_type: ")
     );
 }
 
@@ -238,8 +247,9 @@ async fn a_task_is_queued_at_once_and_its_faults_are_told_together() {
     }
     assert!(open.refused("get_job_status", &json!({})).await.starts_with("taskId: "));
     assert_eq!(open.refused("get_job_status", &json!({"taskId": 9})).await, "there is no task 9");
-    let wrong =
-        open.refused("queue_task", &json!({"action": {"type": "tool_call", "toolName": "red-file"}})).await;
+    let wrong = open
+        .refused("queue_task", &json!({"name": " ", "action": {"type": "tool_call", "toolName": "red-file"}}))
+        .await;
     assert!(wrong.contains("name: ") && wrong.contains("action/toolName: the agent has no tool"), "{wrong}");
     let step =
         |id: &str, path: &str| json!({"id": id, "toolName": "read-file", "parameters": {"path": path}});

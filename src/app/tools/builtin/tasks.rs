@@ -47,7 +47,7 @@ pub(super) fn tools() -> Vec<Described> {
             description: "Tell where a background task stands: queued, running, completed or failed, with its result or \
                           error."
                 .to_owned(),
-            input_schema: json!({"type": "object", "required": ["taskId"], "properties": {
+            input_schema: json!({"type": "object", "properties": {
                 "taskId": {"type": ["integer", "string"], "description": "As queue_task answered it."},
             }}),
         },
