@@ -8,7 +8,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::trigger::{self, CronSchedule, ScheduleError, Trigger};
+use super::{
+    preflight::Preflight,
+    trigger::{self, CronSchedule, ScheduleError, Trigger},
+};
 use crate::tools::workflow::Step;
 
 /// Characters of a job's name.
@@ -46,6 +49,9 @@ pub struct JobSpec {
     /// The steps of a background task that makes several calls (systems.md A21); no job has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workflow: Vec<Step>,
+    /// What is looked at before a run (systems.md A11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<Preflight>,
     /// Tools that an agent-tier run may call, and that must exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
@@ -80,6 +86,7 @@ impl JobSpec {
             tool: None,
             args: Map::new(),
             workflow: Vec::new(),
+            preflight: None,
             required_tools: Vec::new(),
             max_steps: DEFAULT_MAX_STEPS,
             timeout: None,

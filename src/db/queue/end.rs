@@ -18,7 +18,7 @@ use super::{
 use crate::{
     runs::{
         result::Outcome,
-        state::{self, Cause, Effect, RunStatus},
+        state::{self, Cause, Effect, RunStatus, SkipReason},
     },
     scheduler::{job::TriggerSpec, trigger::Fire},
 };
@@ -280,6 +280,21 @@ pub fn cancel(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<Cancelled
         }
         over => Ok(Cancelled::Over(over)),
     }
+}
+
+/// Ends a leased run that has not started, because there is nothing to do for it (systems.md A11): it counts as skipped,
+/// nobody is told, and its job goes on as if it had not been. A run that was asked to end meanwhile is cancelled.
+///
+/// # Errors
+/// The database fails.
+pub fn skip_unstarted(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<(), DbError> {
+    let Some(run) = runs::get(tx, id)?.filter(|run| run.status == RunStatus::Running) else { return Ok(()) };
+    if let Some(ending) = run.ending {
+        waiting::cancel(tx, now, id, &ended_by(ending))?;
+        let Some(run) = runs::get(tx, id)? else { return Ok(()) };
+        return announce(tx, now, &run, "run:cancelled");
+    }
+    waiting::end_skipped(tx, now, run, SkipReason::Preflight)
 }
 
 /// Puts back a leased run of which its init proves that it never started; of a job that was disabled or deleted
