@@ -5,6 +5,7 @@ mod agent_tier;
 mod agents;
 mod backup;
 mod bare;
+mod calls;
 mod clients;
 mod clis;
 mod crash;

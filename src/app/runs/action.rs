@@ -1,6 +1,6 @@
 //! From a run to the process that executes it (systems.md D13, and the agent tier of contract.md 1).
 
-use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,12 @@ pub(in crate::app) struct Program {
 ///
 /// # Errors
 /// Why there is none, for the operator.
-pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Result<Start, String> {
+pub(super) async fn start(
+    hive: &Arc<Hive>,
+    agent: &Agent,
+    run: &RunRow,
+    id: ProcId,
+) -> Result<Start, String> {
     let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
     let preparation = agent.preparation().ok_or("its agent is not prepared")?;
     let program = match spec.tier() {
@@ -46,7 +51,7 @@ pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Res
             let tool = tools::find(&tools, name)?;
             match &tool.kind {
                 Kind::Script(found) => {
-                    let args = call::arguments(hive, &run.agent, tool, spec.args.clone());
+                    let args = call::arguments(hive, &run.agent, tool, spec.args.clone()).await;
                     script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
                 }
                 Kind::Server { .. } | Kind::Hive => act(),

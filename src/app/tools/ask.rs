@@ -12,12 +12,10 @@ use super::desk::Described;
 use crate::{
     app::{exec, hive::Hive, runs::action},
     ids::{AgentId, Digest},
+    sandbox::describe::first_sentence,
     secrets::mask::Masker,
     supervisor::agent::Agent,
-    tools::{
-        Kind, Script,
-        catalogue::{Listed, first_sentence},
-    },
+    tools::{Kind, Script, catalogue::Listed},
     wire::{Environment, Io, Start},
 };
 
@@ -83,7 +81,7 @@ async fn said(agent: &Agent, script: &Script, masker: &Masker) -> Option<Value> 
 }
 
 fn description(said: &Value) -> Option<String> {
-    said.get("description").and_then(Value::as_str).map(first_sentence)
+    said.get("description").and_then(Value::as_str).and_then(first_sentence)
 }
 
 /// The schema in it, under the names that are in use; or all of it, when it is one itself.
@@ -114,6 +112,6 @@ mod tests {
             assert_eq!(schema(said), Some(wanted.clone()));
         }
         assert_eq!(schema(json!({"success": true})), None);
-        assert_eq!(description(&json!({"description": "Does. And more."})).as_deref(), Some("Does."));
+        assert_eq!(description(&json!({"description": "Does. And more."})).as_deref(), Some("Does"));
     }
 }

@@ -82,12 +82,14 @@ impl Hive {
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
         if tool.kind == Kind::Hive {
-            let args = match arguments(self, agent, &tool, args) {
-                Ok(args) => args,
-                Err(error) => return builtin::refused(name, error).map(|v| ToolReply::answered(name, v)),
+            let answer = match arguments(self, agent, &tool, args).await {
+                Ok(args) => {
+                    let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
+                    builtin::call(self, &behalf, &tool.name, &args).await
+                }
+                Err(error) => builtin::refused(&tool.name, error),
             };
-            let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
-            return builtin::call(self, &behalf, name, &args).await.map(|v| ToolReply::answered(name, v));
+            return answer.map(|value| ToolReply::answered(name, value));
         }
         let agent = self.running_agent(agent)?;
         let preparation = agent.preparation().ok_or_else(|| crate::app::agents::not_prepared(&agent))?;
@@ -115,7 +117,7 @@ impl Hive {
 /// It could not be started, or it was ended early.
 pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
     let began = Instant::now();
-    let call = match arguments(hive, &call.agent.id, &call.tool, call.args) {
+    let call = match arguments(hive, &call.agent.id, &call.tool, call.args).await {
         Ok(args) => Call { args, ..call },
         Err(error) if call.tool.kind == Kind::Hive => {
             return builtin::refused(&call.tool.name, error).map(|v| ToolReply::answered(&call.name, v));
@@ -139,18 +141,17 @@ pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolRep
     reply.map(|reply| ToolReply { duration_ms: action::millis(began.elapsed()), ..reply })
 }
 
-/// The arguments as the tool gets them: set right (systems.md A15, A16), and what its schema wants. Reads what a script
-/// says of itself when nobody did before: blocks for that long.
+/// The arguments as the tool gets them: set right (systems.md A15, A16), and what its schema wants.
 ///
 /// # Errors
 /// They are not what the schema wants, each mistake with its pointer; or there are too many.
-pub(in crate::app) fn arguments(
-    hive: &Hive,
+pub(in crate::app) async fn arguments(
+    hive: &Arc<Hive>,
     agent: &AgentId,
     tool: &Tool,
     args: Map<String, Value>,
 ) -> Result<Map<String, Value>> {
-    let schema = list::schema(hive, agent, tool);
+    let schema = list::schema(hive, agent, tool).await;
     let config = hive.world().config.clone();
     let none = Defaults::new();
     let own = config.agents.get(agent).map_or(&none, |agent| &agent.tools);

@@ -109,9 +109,11 @@ impl Hive {
     }
 }
 
-/// The schema of a tool's arguments, when something says it. Blocks when nobody has read its skill before.
-pub(super) fn schema(hive: &Hive, agent: &AgentId, tool: &Tool) -> Option<Value> {
-    let listed = describe(hive, agent, vec![tool.clone()]);
+/// The schema of a tool's arguments, when something says it.
+pub(super) async fn schema(hive: &Arc<Hive>, agent: &AgentId, tool: &Tool) -> Option<Value> {
+    // What nobody has read before is a few small files of the store.
+    let mut listed = describe(hive, agent, vec![tool.clone()]);
+    ask::ask(hive, agent, &mut listed).await;
     listed.into_iter().next().and_then(|listed| listed.input_schema).filter(Value::is_object)
 }
 
