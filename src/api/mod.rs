@@ -26,6 +26,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod skills;
+mod tasks;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tools;
@@ -129,6 +130,9 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(tools::list))
         .routes(routes!(tools::of_agent))
         .routes(routes!(tools::call))
+        .routes(routes!(tasks::queue))
+        .routes(routes!(tasks::show))
+        .routes(routes!(tasks::facts))
         .routes(routes!(halts::show, halts::halt))
         .routes(routes!(halts::resume))
         .routes(routes!(events::list, events::raise))

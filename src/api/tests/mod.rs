@@ -1,5 +1,6 @@
 //! The edge through real sockets: who may do what, what refusals look like, what streams.
 
+mod annabelle;
 mod attach;
 mod backup;
 mod behaviour;
