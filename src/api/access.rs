@@ -46,6 +46,9 @@ const AGENT_READS: &[&str] = &[
     "/v1/runs/{id}/tools",
     "/v1/tools",
     "/v1/agents/{agent}/tools",
+    "/v1/agents/{agent}/mail",
+    "/v1/mail/{id}",
+    "/v1/mail/{id}/attachments/{name}",
     "/api/v1/search",
     "/api/v1/skills",
     "/api/v1/skills/{slug}",
@@ -84,6 +87,7 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/runs/{id}/tools/{tool}"),
     (Method::POST, "/v1/runs/{id}/act"),
     (Method::POST, "/v1/agents/{agent}/tools/{tool}"),
+    (Method::POST, "/v1/mail"),
 ];
 
 /// Who calls, for use cases: an agent, or as none the operator.

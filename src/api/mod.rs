@@ -15,6 +15,7 @@ mod guard;
 mod halts;
 mod hive;
 mod jobs;
+mod mail;
 mod metrics;
 mod observe;
 mod page;
@@ -126,6 +127,11 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(tools::list))
         .routes(routes!(tools::of_agent))
         .routes(routes!(tools::call))
+        .routes(routes!(mail::list))
+        .routes(routes!(mail::send))
+        .routes(routes!(mail::show))
+        .routes(routes!(mail::attachment))
+        .routes(routes!(mail::release))
         .routes(routes!(halts::show, halts::halt))
         .routes(routes!(halts::resume))
         .routes(routes!(events::list, events::raise))

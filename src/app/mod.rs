@@ -16,6 +16,7 @@ pub mod hive;
 pub mod job_types;
 pub mod jobs;
 mod logs;
+pub mod mail;
 pub mod runs;
 mod secrets;
 pub mod skills;

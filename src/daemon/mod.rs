@@ -23,7 +23,7 @@ use crate::{
     app::{
         Hive, agent_skills,
         hive::Parts,
-        runs,
+        mail, runs,
         world::{UpdateScope, World},
     },
     config::{self, ConfigError, Env},
@@ -95,6 +95,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.spawn(watch_files(hive.clone()));
     tasks.spawn(runs::driver::run(hive.clone()));
     tasks.spawn(agent_skills::run(hive.clone()));
+    tasks.spawn(mail::run(hive.clone()));
     tasks.spawn(deliver_notices(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
     tracing::info!(hive = %hive.name, root = %hive.paths.root.display(), "the supervisor is up");

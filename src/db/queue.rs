@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::json;
 
-pub use claim::{ManualError, any_wants, claim_manual};
+pub use claim::{ManualError, any_wants, claim_event, claim_manual};
 pub use end::{Cancelled, Finished, Tell, cancel, finish, requeue};
 pub use realign::realign;
 pub use waiting::{Obstacle, obstacle};

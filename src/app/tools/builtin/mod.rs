@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod documents;
+mod mail;
 
 use std::sync::Arc;
 
@@ -32,8 +33,9 @@ pub(super) struct Described {
 
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
-    static ALL: std::sync::LazyLock<Vec<Described>> =
-        std::sync::LazyLock::new(|| [catalogue::tools(), documents::tools()].into_iter().flatten().collect());
+    static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
+        [catalogue::tools(), documents::tools(), mail::tools()].into_iter().flatten().collect()
+    });
     &ALL
 }
 
@@ -58,6 +60,9 @@ pub async fn call(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: &Map<Stri
         return catalogue::call(hive, behalf).await;
     }
     if let Some(answer) = documents::call(hive, behalf, name, args).await {
+        return answer;
+    }
+    if let Some(answer) = mail::call(hive, behalf, name, args).await {
         return answer;
     }
     Err(AppError::NotFound(format!("the hive has no tool {name:?}")))
