@@ -10,6 +10,7 @@ mod doors;
 mod events;
 mod faces;
 mod jobs;
+mod mail;
 mod problems;
 mod runs;
 pub(crate) mod setup;

@@ -94,7 +94,10 @@ async fn tidy(hive: &Arc<Hive>) -> Result<(), DbError> {
 
 impl Hive {
     /// Settles what is over and hands over what can be, until nothing moves.
-    pub(in crate::app) async fn deliver_mail(self: &Arc<Self>) -> AppResult<()> {
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn deliver_mail(self: &Arc<Self>) -> AppResult<()> {
         for _ in 0..ROUNDS {
             let (world, now) = (self.world(), self.now());
             let reading = world.clone();
