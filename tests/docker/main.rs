@@ -23,6 +23,8 @@ mod init;
 mod jobs;
 mod jobs_faults;
 mod judged;
+mod mail;
+mod memory;
 mod network;
 mod notices;
 mod outage;

@@ -50,7 +50,7 @@ impl Open {
         let outcome =
             Outcome { status, exit_code: Some(0), result: None, error, summary: summary.map(str::to_owned) };
         // Later than any retry.
-        let now = self.hive.now().checked_add(jiff::SignedDuration::from_hours(1)).unwrap();
+        let now = self.hive.now().checked_add(jiff::SignedDuration::from_hours(run)).unwrap();
         let world = self.hive.world();
         let limits = world.config.runs;
         let there = Readiness { alive_since: Some(now), container: Some("c".into()) };
