@@ -129,7 +129,7 @@ fn stands_alone(c: char) -> bool {
 }
 
 /// Each word as a string of FTS5, the last one as a beginning; none when there is nothing to search for.
-fn quoted(words: &str) -> Option<String> {
+pub(in crate::db) fn quoted(words: &str) -> Option<String> {
     // NUL would end the query.
     let words = words.split(|c: char| c.is_whitespace() || c == '\0');
     let words = words.filter(|word| word.chars().any(char::is_alphanumeric)).take(MAX_WORDS);
