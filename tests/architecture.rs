@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("config::model", 2),
     ("config::parse", 2),
     ("config::runs", 2),
+    ("config::tools", 2),
     ("config::units", 2),
     ("skill", 2),
     ("registry::archive::listing", 2),

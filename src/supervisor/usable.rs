@@ -1,4 +1,4 @@
-//! Which of an agent's skills can be used, and what their variables are (systems.md C2, C3).
+//! Which of an agent's skills can be used, and what their variables are (systems.md C2, C3, C5).
 //!
 //! A version that is neither trusted nor approved gets nothing of the operator's: no secret, no value of a file.
 
@@ -13,9 +13,9 @@ use crate::{
     registry::index::Trust,
     secrets::grants::{Grants, Missing},
     skill::{
-        model::{McpTransport, Skill},
-        unavailable::{Needs, unavailable},
-        vars::{Found, Resolved, expand, resolve},
+        model::Skill,
+        unavailable::{Needs, unavailable, unresolved_of_servers},
+        vars::{Found, Resolved, resolve},
     },
 };
 
@@ -65,36 +65,23 @@ pub async fn judge(
 ) -> Usable {
     let mut usable = Usable::default();
     let mut needs = BTreeMap::new();
+    let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     for prepared in skills {
         let id = &prepared.skill.id;
-        let Resolved { values, mut unresolved_required } =
+        let Resolved { values, unresolved_required } =
             values(&prepared.skill, &prepared.version, prepared.trust, granted, world);
         let trusted = matches!(prepared.trust, Trust::Trusted | Trust::Approved);
         let given = |name: &str| env(name) || trusted && granted.granted.iter().any(|g| g.as_str() == name);
-        for name in unfilled(&prepared.skill, &values, given) {
-            if !unresolved_required.contains(&name) {
-                unresolved_required.push(name);
-            }
-        }
+        let mut missing = unresolved_required;
+        let servers = unresolved_of_servers(&prepared.skill, &values, given);
+        missing.extend(servers.into_iter().filter(|name| !missing.contains(name)).collect::<Vec<_>>());
         usable.values.insert(id.clone(), values);
-        needs.insert(id.clone(), Needs { vars: unresolved_required, ..Needs::of(&prepared.skill) });
+        needs.insert(id.clone(), Needs { vars: missing, ..Needs::of(&prepared.skill) });
     }
     usable.binaries = needs.values().flat_map(|n| n.binaries.iter().cloned()).collect();
     let there = binaries::look_up(agent, &usable.binaries).await;
-    let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     usable.unavailable = unavailable(&needs, is_set, |name| there.get(name).copied().unwrap_or(true));
     usable
-}
-
-/// What the environment and the headers of a skill's MCP servers name, and nobody has (systems.md C5).
-fn unfilled(skill: &Skill, values: &BTreeMap<String, Found>, given: impl Fn(&str) -> bool) -> Vec<String> {
-    let texts = skill.mcp_servers.iter().flat_map(|server| match &server.transport {
-        McpTransport::Local { env: texts, .. } | McpTransport::Remote { headers: texts, .. } => {
-            texts.values()
-        }
-    });
-    let given = |name: &str| given(name).then(String::new);
-    texts.filter_map(|text| expand(text, values, given).err()).flatten().collect()
 }
 
 /// The variables of one version, as an agent with these grants has them.

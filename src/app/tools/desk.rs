@@ -54,6 +54,8 @@ pub struct ServerTool {
 pub(super) struct Described {
     pub(super) description: String,
     pub(super) input_schema: Option<Value>,
+    /// It may say more when it is asked with `--describe`.
+    pub(super) ask: bool,
 }
 
 /// Descriptions of the scripts of one content, by path.
@@ -93,8 +95,12 @@ impl Desk {
         lock(&self.scripts).get(digest).cloned()
     }
 
-    pub(super) fn learn_scripts(&self, digest: Digest, scripts: Scripts) {
-        lock(&self.scripts).insert(digest, scripts);
+    pub(super) fn learn_scripts(&self, digest: Digest, scripts: HashMap<String, Described>) {
+        let mut all = lock(&self.scripts);
+        let known = all.entry(digest).or_default();
+        let mut together = HashMap::clone(known);
+        together.extend(scripts);
+        *known = Arc::new(together);
     }
 }
 

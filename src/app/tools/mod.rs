@@ -3,6 +3,7 @@
 //! Everybody who calls a tool (a job, a model in a container, an MCP client, a person) comes through `call`. Processes
 //! run in the agent's container; nothing of a skill runs here.
 
+mod ask;
 pub mod builtin;
 pub mod call;
 mod desk;
