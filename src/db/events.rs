@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Beginnings of the names of the hive's own events; nobody raises those.
-pub const OWN: [&str; 7] = ["agent:", "skill:", "job:", "run:", "secret:", "hive:", "notify:"];
+pub const OWN: [&str; 8] = ["agent:", "skill:", "job:", "run:", "task:", "secret:", "hive:", "notify:"];
 
 /// Whether an event of this name is the hive's own.
 #[must_use]

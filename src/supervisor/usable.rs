@@ -68,15 +68,17 @@ pub async fn judge(
     let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     for prepared in skills {
         let id = &prepared.skill.id;
-        let Resolved { values, unresolved_required } =
+        let Resolved { values, mut unresolved_required } =
             values(&prepared.skill, &prepared.version, prepared.trust, granted, world);
         let trusted = matches!(prepared.trust, Trust::Trusted | Trust::Approved);
         let given = |name: &str| env(name) || trusted && granted.granted.iter().any(|g| g.as_str() == name);
-        let mut missing = unresolved_required;
-        let servers = unresolved_of_servers(&prepared.skill, &values, given);
-        missing.extend(servers.into_iter().filter(|name| !missing.contains(name)).collect::<Vec<_>>());
+        for name in unresolved_of_servers(&prepared.skill, &values, given) {
+            if !unresolved_required.contains(&name) {
+                unresolved_required.push(name);
+            }
+        }
         usable.values.insert(id.clone(), values);
-        needs.insert(id.clone(), Needs { vars: missing, ..Needs::of(&prepared.skill) });
+        needs.insert(id.clone(), Needs { vars: unresolved_required, ..Needs::of(&prepared.skill) });
     }
     usable.binaries = needs.values().flat_map(|n| n.binaries.iter().cloned()).collect();
     let there = binaries::look_up(agent, &usable.binaries).await;

@@ -45,14 +45,26 @@ pub(super) async fn start(
     let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
     let preparation = agent.preparation().ok_or("its agent is not prepared")?;
     let program = match spec.tier() {
+        Tier::Direct if !spec.workflow.is_empty() => act(),
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            match tools::find(&tools, name) {
-                Ok(tool) => called(hive, &preparation, spec, tool).await?,
+            let tool = match tools::find(&tools, name) {
+                Ok(tool) => Some(tool),
                 // It may be of a server that never told of its tools, which is asked then.
-                Err(_) if servers::undiscovered(hive, &preparation) => act(),
+                Err(_) if servers::undiscovered(hive, &preparation) => None,
                 Err(why) => return Err(why),
+            };
+            // Told before its arguments: what is missing may be what tells of them.
+            if let Some(skill) = tool.and_then(Tool::skill) {
+                must_be_usable(&preparation, skill, name)?;
+            }
+            match tool.map(|tool| (tool, &tool.kind)) {
+                Some((tool, Kind::Script(found))) => {
+                    let args = call::arguments(hive, &run.agent, tool, spec.args.clone()).await;
+                    script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
+                }
+                Some(_) | None => act(),
             }
         }
         Tier::Agent => command(&preparation, spec)?,
@@ -73,26 +85,6 @@ pub(super) async fn start(
         bound: false,
         io: Io::Capture { stdin: program.stdin, spool: bounds(&hive.world().config.runs) },
     })
-}
-
-/// A call of the tool of a direct-tier run.
-async fn called(
-    hive: &Arc<Hive>,
-    preparation: &Preparation,
-    spec: &JobSpec,
-    tool: &Tool,
-) -> Result<Program, String> {
-    // Told before its arguments: what is missing may be what tells of them.
-    if let Some(skill) = tool.skill() {
-        must_be_usable(preparation, skill, spec.tool.as_deref().unwrap_or_default())?;
-    }
-    match &tool.kind {
-        Kind::Script(found) => {
-            let args = call::arguments(hive, &preparation.config.id, tool, spec.args.clone()).await;
-            script(hive, preparation, found, &args.map_err(|e| e.in_words())?)
-        }
-        Kind::Server { .. } | Kind::Hive => Ok(act()),
-    }
 }
 
 /// Milliseconds, as the init wants them.
