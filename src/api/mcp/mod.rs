@@ -55,7 +55,9 @@ impl utoipa::IntoResponses for Refusals {
         let mut all = Problems::responses();
         if let Some(utoipa::openapi::RefOr::T(refused)) = all.get_mut("4XX") {
             let error = utoipa::openapi::ObjectBuilder::new().build();
-            refused.content.insert("application/json".into(), utoipa::openapi::Content::new(Some(error)));
+            refused
+                .content
+                .insert("application/json".into(), utoipa::openapi::Content::new(Some(error)).into());
         }
         all
     }
