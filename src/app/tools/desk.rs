@@ -2,7 +2,7 @@
 //! told. Bounded by what agents resolve.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -97,6 +97,12 @@ impl Desk {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// Forgets the servers of an agent that are not among these; which they were.
+    pub(super) fn forget(&self, agent: &AgentId, has: &BTreeSet<ServerKey>) -> Vec<ServerKey> {
+        let gone = |key: &ServerKey| key.agent == *agent && !has.contains(key);
+        lock(&self.servers).extract_if(.., |key, _| gone(key)).map(|(key, _)| key).collect()
     }
 
     pub(super) fn of_scripts(&self, digest: &Digest) -> Option<Scripts> {

@@ -9,8 +9,9 @@ pub mod call;
 mod desk;
 mod hints;
 mod list;
-pub(in crate::app) mod servers;
+pub mod servers;
 pub mod types;
 
 pub use desk::{Desk, ServerKey, ServerTool, ServerTools};
 pub use list::known;
+pub use servers::Servers;
