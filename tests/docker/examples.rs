@@ -21,7 +21,7 @@ const PRINTED: [&str; 7] = [
 ];
 
 /// An agent program: it calls every tool that its run may.
-const COMMAND: &str = r#"command = ["bash", "-ec", """for tool in $(echo "$SKEP_REQUIRED_TOOLS" | tr -d '[]",' | tr ' ' '\n'); do skep run $tool '{}'; done; cat""" ]"#;
+const COMMAND: &str = r#"command = ["bash", "-ec", """for tool in $(echo "$SKEP_REQUIRED_TOOLS" | tr -c 'a-z_' ' '); do skep run $tool '{}'; done; cat""" ]"#;
 
 /// The text of the documents, by file.
 fn documents() -> Vec<(String, String)> {
@@ -358,10 +358,8 @@ async fn defined(hive: &TestHive, definition: &Value, returns: &BTreeSet<String>
     let (schema, parameters) = (&tool["input_schema"], &definition["parameters"]);
     let names = |schema: &Value| {
         let properties = schema["properties"].as_object().unwrap();
-        properties
-            .iter()
-            .map(|(name, it)| (name.clone(), it["type"].clone(), it["enum"].clone()))
-            .collect::<Vec<_>>()
+        let of = |(name, it): (&String, &Value)| (name.clone(), (it["type"].clone(), it["enum"].clone()));
+        properties.iter().map(of).collect::<std::collections::BTreeMap<_, _>>()
     };
     assert_eq!(names(schema), names(parameters), "{name}");
     let required = |schema: &Value| schema["required"].as_array().cloned().unwrap_or_default();
