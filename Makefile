@@ -70,7 +70,7 @@ test: images judges ## run every check and test, those on a real engine included
 
 .PHONY: bench
 bench: images ## run the benchmark and print its table
-	@cargo bench --locked --bench resolve --bench hive --bench jobs --bench registry
+	@cargo bench --locked --bench resolve --bench hive --bench jobs --bench registry --bench tools
 
 .PHONY: clean
 clean: ## remove what cargo built (images and hives stay)

@@ -137,6 +137,7 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(events::list, events::raise))
         .routes(routes!(hive::show))
         .routes(routes!(hive::doctor))
+        .routes(routes!(hive::backup))
         .routes(routes!(hive::shutdown))
         .routes(routes!(hive::healthz))
         .routes(routes!(hive::readyz))

@@ -182,3 +182,6 @@ impl Hive {
         Snapshot::read(self, caller, slug).await?.ok_or_else(|| no_document(slug))
     }
 }
+
+#[cfg(test)]
+mod tests;

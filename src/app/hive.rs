@@ -70,6 +70,8 @@ pub struct Hive {
     pub refreshing: tokio::sync::Mutex<()>,
     /// What is known of tools.
     pub tools: Arc<tools::Desk>,
+    /// MCP servers of skills.
+    pub(super) servers: tools::Servers,
     /// Changes of the registry.
     pub(super) registry: Desk,
     stop_agents: Mutex<bool>,
@@ -124,6 +126,7 @@ impl Hive {
             custom: agent_skills::Desk::default(),
             refreshing: tokio::sync::Mutex::new(()),
             tools: Arc::default(),
+            servers: tools::Servers::default(),
             registry: Desk::default(),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),

@@ -57,6 +57,23 @@ pub enum AppError {
     Internal(String),
 }
 
+impl AppError {
+    /// All that it says, in one line.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Invalid { detail, errors } | Self::InUse { detail, errors } if !errors.is_empty() => {
+                let told = errors.iter().map(|(pointer, detail)| match pointer.as_str() {
+                    "" => detail.clone(),
+                    pointer => format!("{pointer}: {detail}"),
+                });
+                format!("{detail}: {}", told.collect::<Vec<_>>().join("; "))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// A skill that an agent has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentSkill {
@@ -141,6 +158,7 @@ pub struct AgentView {
 
 /// A command to run to its end in an agent's container.
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"command": ["bash", "-c", "cat; echo done"], "stdin": "hello\n", "timeout": "30s"}))]
 #[serde(deny_unknown_fields)]
 pub struct ExecRequest {
     /// Program and arguments; the program is looked up in the container's PATH.
@@ -327,6 +345,7 @@ pub struct SkillVersionDetail {
 
 /// Body of `POST /v1/agents/{agent}/rollback`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"skill": "cron-tools", "version": "1.0.0"}))]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
     /// Only this skill; none: everything that was locked before the last change.
@@ -398,6 +417,7 @@ pub struct ChangeView {
 
 /// Body of `POST /v1/update`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"agents": ["writer"], "skills": ["basic-tools"], "dry_run": true}))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRequest {
     /// Only these agents; none: all.

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     ids::{AgentId, SecretName, SkillRef},
     scheduler::rules,
+    tools::normalise::Defaults,
 };
 
 const MIB: u64 = 1 << 20;
@@ -27,6 +28,7 @@ pub(super) struct Partial {
     allow_soul_edit: Option<bool>,
     skills: Option<Vec<SkillRef>>,
     secrets: Option<Vec<SecretName>>,
+    tools: Option<Defaults>,
     command: Option<Vec<String>>,
     main: Option<Vec<String>>,
     main_restart: Option<Restart>,
@@ -57,6 +59,7 @@ impl Partial {
             allow_soul_edit: r.read(t, "allow_soul_edit", Reader::boolean),
             skills: r.read(t, "skills", skills),
             secrets: r.read(t, "secrets", secrets),
+            tools: r.read(t, "tools", super::tools::of_agent),
             command: r.read(t, "command", arguments),
             main: r.read(t, "main", arguments),
             main_restart: r.read(t, "main_restart", |r, f| r.choice(f, &restarts)),
@@ -87,6 +90,7 @@ impl Partial {
             allow_soul_edit: self.allow_soul_edit.or(d.allow_soul_edit).unwrap_or(false),
             skills: self.skills.unwrap_or_default(),
             secrets: self.secrets.or(d.secrets),
+            tools: self.tools.or(d.tools).unwrap_or_default(),
             command: self.command.or(d.command),
             main: self.main.or(d.main),
             main_restart: self.main_restart.or(d.main_restart).unwrap_or(Restart::Always),

@@ -55,6 +55,7 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ("hive.timezone", old.timezone != new.timezone),
             ("hive.default_agent", old.default_agent != new.default_agent),
             ("hive.ca_bundle", all_changed),
+            ("tools", old.tools != new.tools),
             ("api.allowed_hosts", old.api.allowed_hosts != new.api.allowed_hosts),
             (
                 "api.agent_requests_per_second",

@@ -209,7 +209,7 @@ fn args(r: &mut Reader, f: &Field<'_, '_>) -> Option<Map<String, Value>> {
 }
 
 /// A value as JSON; dates and times become strings.
-fn json(r: &mut Reader, f: &Field<'_, '_>) -> Option<Value> {
+pub(super) fn json(r: &mut Reader, f: &Field<'_, '_>) -> Option<Value> {
     Some(match f.value.get_ref() {
         DeValue::String(text) => Value::from(text.as_ref()),
         DeValue::Integer(_) => Value::from(r.integer(f)?),

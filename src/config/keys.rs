@@ -31,13 +31,13 @@ pub const ROOT: &[Key] = &[
     key("agents", "table", "", "the agents, one table each"),
     key("runs", "table", "", "limits and retention of runs"),
     key("notify", "table", "", "who is told of runs"),
-    key("tools", "table", "", "defaults and hidden parameters of tools"),
+    key("tools", "table", "", "parameters that calls of tools are given, and that are taken from them"),
     key("preflight", "array of tables", "", "checks before a run"),
     key("model", "table", "", "the model endpoint"),
 ];
 
 /// Sections that are accepted, with a warning, and do nothing in this version.
-pub const NOT_YET: &[&str] = &["tools", "preflight", "model"];
+pub const NOT_YET: &[&str] = &["preflight", "model"];
 
 /// `[hive]`.
 pub const HIVE: &[Key] = &[
@@ -168,6 +168,27 @@ pub const NTFY: &[Key] = &[
     key("priority", "1 to 5", "the server's", "how urgent; 5 is the most"),
 ];
 
+/// `[tools]`; in an agent's table only `defaults`.
+pub const TOOLS: &[Key] = &[
+    key(
+        "defaults",
+        "{ send = { chat_id = \"8304042211\" } }",
+        "{}",
+        "by tool: parameters of calls that leave them out",
+    ),
+    key("strip", "array of tables", "`teamId` and `slug` of `vercel_*`", "parameters that models invent"),
+];
+
+/// `[[tools.strip]]`.
+pub const STRIP: &[Key] = &[
+    key("tools", "\"vercel_*\"", "required", "names of tools; * stands for anything"),
+    key("parameters", "[\"teamId\"]", "required", "what is taken from their calls"),
+];
+
+/// `[agents.<id>.tools]`.
+pub const AGENT_TOOLS: &[Key] =
+    &[key("defaults", "{ send = { chat_id = \"8304042211\" } }", "{}", "as in [tools]; these come first")];
+
 /// `[agents.<id>]`; all but `skills` and `jobs` also in `[defaults]`.
 pub const AGENT: &[Key] = &[
     key("description", "\"Writes the weekly report\"", "\"\"", "for people"),
@@ -181,6 +202,7 @@ pub const AGENT: &[Key] = &[
         "narrows the secrets that may be injected; never widens",
     ),
     key("command", "[\"claude\", \"-p\", \"{instructions}\"]", "none", "how agent-tier runs are executed"),
+    key("tools", "table", "", "its own default parameters of tools"),
     key("main", "[\"node\", \"server.mjs\"]", "none", "long-running process"),
     key("main_restart", "\"always\" | \"on-failure\" | \"never\"", "\"always\"", "restart policy of main"),
     key("env", "{ LOG_LEVEL = \"info\" }", "{}", "plain environment; merged key by key with [defaults]"),
@@ -284,6 +306,9 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("[[agents.<id>.jobs]]", JOB),
     ("[agents.<id>.jobs.notify]", JOB_NOTIFY),
     ("[runs]", RUNS),
+    ("[tools]", TOOLS),
+    ("[[tools.strip]]", STRIP),
+    ("[agents.<id>.tools]", AGENT_TOOLS),
 ];
 
 /// What people write who come from elsewhere.

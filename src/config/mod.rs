@@ -16,6 +16,7 @@ mod parse;
 mod reader;
 pub mod render;
 mod runs;
+mod tools;
 pub mod units;
 mod values;
 

@@ -11,6 +11,7 @@ use crate::{
     notify::allow::AllowRule,
     scheduler::job::JobSpec,
     secrets::template::Template,
+    tools::normalise::{Defaults, Rules},
 };
 
 /// A whole hive.
@@ -36,6 +37,8 @@ pub struct Config {
     pub runs: Runs,
     /// `[notify]`.
     pub notify: Notify,
+    /// `[tools]`.
+    pub tools: Rules,
     /// `[agents.*]`, each with `[defaults]` applied.
     pub agents: BTreeMap<AgentId, Agent>,
 }
@@ -113,6 +116,8 @@ pub struct Agent {
     pub skills: Vec<SkillRef>,
     /// Narrows the secrets that may be injected; none: all that its skills declare.
     pub secrets: Option<Vec<SecretName>>,
+    /// Default parameters of tools, before those of the hive.
+    pub tools: Defaults,
     /// How agent-tier runs are executed.
     pub command: Option<Vec<String>>,
     /// Long-running process.

@@ -14,7 +14,7 @@ use super::{
     model::{Agent, AgentSkills, Api, Config, Registry, SkillLimits},
     notify,
     reader::{Field, Lines, Places, Reader, Table},
-    runs, values,
+    runs, tools, values,
 };
 use crate::{
     error::Fault,
@@ -109,6 +109,7 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Conf
         secrets_file: PathBuf::from("secrets/env.json"),
         runs: runs::read(r, &root),
         notify: notify::read(r, &root),
+        tools: tools::read(r, &root),
         agents: BTreeMap::new(),
     };
     let secrets = section(r, &root, "secrets", keys::SECRETS);

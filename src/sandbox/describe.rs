@@ -124,7 +124,8 @@ fn is_file_name(words: &str) -> bool {
 }
 
 /// Up to the first full stop that ends a sentence, without it; on one line.
-fn first_sentence(text: &str) -> Option<String> {
+#[must_use]
+pub fn first_sentence(text: &str) -> Option<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut end = text.len();
     for (at, _) in text.match_indices(". ") {

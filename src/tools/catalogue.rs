@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Tool;
+use crate::sandbox::describe::first_sentence;
 
 /// A tool with what models are told of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +29,7 @@ pub fn sort(tools: &mut [Listed]) {
 pub fn answer(tools: &[Listed]) -> Value {
     let mut groups: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
     for listed in tools {
-        let line = (listed.tool.name.as_str(), first_sentence(&listed.description));
+        let line = (listed.tool.name.as_str(), first_sentence(&listed.description).unwrap_or_default());
         groups.entry(&listed.tool.group).or_default().push(line);
     }
     let summary = format!("{} across {}", count(tools.len(), "tool"), count(groups.len(), "MCP server"));
@@ -45,17 +46,6 @@ pub fn answer(tools: &[Listed]) -> Value {
 
 fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
-/// Up to the first end of a sentence that is followed by a space or a line's end.
-fn first_sentence(text: &str) -> String {
-    let text = text.trim();
-    let line = text.split("\n\n").next().unwrap_or(text).replace('\n', " ");
-    let end = line
-        .match_indices(['.', '!', '?'])
-        .map(|(at, mark)| at + mark.len())
-        .find(|end| line[*end..].is_empty() || line[*end..].starts_with(char::is_whitespace));
-    end.map_or(line.as_str(), |end| &line[..end]).to_owned()
 }
 
 #[cfg(test)]
@@ -79,8 +69,8 @@ mod tests {
             json!({"success": true, "data": {"summary": "3 tools across 2 MCP servers", "catalog": {
                 "gmail": [{"name": "gmail_send", "description": "Send an e-mail"}],
                 "searcher": [
-                    {"name": "news", "description": "Is there news?"},
-                    {"name": "web_search", "description": "Search the web."},
+                    {"name": "news", "description": "Is there news? More"},
+                    {"name": "web_search", "description": "Search the web"},
                 ],
             }}})
         );

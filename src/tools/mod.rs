@@ -4,6 +4,8 @@
 //! is, others find out.
 
 pub mod catalogue;
+pub mod check;
+pub mod normalise;
 
 use semver::Version;
 

@@ -83,6 +83,7 @@ pub const ROUTES: &[(&str, &str, bool, bool)] = &[
     ("POST", "/v1/events", false, false),
     ("GET", "/v1/hive", false, false),
     ("GET", "/v1/doctor", false, false),
+    ("POST", "/v1/backup", false, false),
     ("POST", "/v1/shutdown", false, false),
     ("GET", "/api/v1/search", true, false),
     ("GET", "/api/v1/skills", true, false),

@@ -1,6 +1,7 @@
 //! The edge through real sockets: who may do what, what refusals look like, what streams.
 
 mod attach;
+mod backup;
 mod behaviour;
 mod client;
 mod connections;

@@ -14,7 +14,6 @@ use crate::{
     },
     ids::AgentId,
     scheduler::job::Tier,
-    tools,
 };
 
 impl Hive {
@@ -28,7 +27,7 @@ impl Hive {
         let spec = spec.ok_or_else(|| AppError::Conflict(format!("run {id} has no tool of its own")))?;
         let (name, args) = (spec.tool.clone().unwrap_or_default(), spec.args.clone());
         let (agent, preparation) = self.beside(&run)?;
-        let tool = tools::find(&self.tools(&run.agent).await?, &name).map_err(AppError::NotFound)?.clone();
+        let tool = self.tool_named(&run.agent, &name).await?;
         let limit = spec.time_limit();
         let calls = self.runs.calls(id).ok_or_else(|| super::steps::ended(id))?;
         if !calls.once() {

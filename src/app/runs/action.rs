@@ -1,16 +1,17 @@
 //! From a run to the process that executes it (systems.md D13, and the agent tier of contract.md 1).
 
-use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{io::Read, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
 use crate::{
     app::{
         hive::Hive,
-        tools::{builtin, servers},
+        tools::{builtin, call, servers},
     },
     config::model::Runs,
     db::runs::RunRow,
+    ids::SkillId,
     registry::index::Trust,
     scheduler::job::{JobSpec, Tier},
     supervisor::{agent::Agent, prepare::Preparation},
@@ -35,16 +36,34 @@ pub(in crate::app) struct Program {
 ///
 /// # Errors
 /// Why there is none, for the operator.
-pub(super) fn start(hive: &Hive, agent: &Agent, run: &RunRow, id: ProcId) -> Result<Start, String> {
+pub(super) async fn start(
+    hive: &Arc<Hive>,
+    agent: &Agent,
+    run: &RunRow,
+    id: ProcId,
+) -> Result<Start, String> {
     let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
     let preparation = agent.preparation().ok_or("its agent is not prepared")?;
     let program = match spec.tier() {
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            match &tools::find(&tools, name)?.kind {
-                Kind::Script(found) => script(hive, &preparation, found, &spec.args)?,
-                Kind::Server { .. } | Kind::Hive => act(),
+            let tool = match tools::find(&tools, name) {
+                Ok(tool) => Some(tool),
+                // It may be of a server that never told of its tools, which is asked then.
+                Err(_) if servers::undiscovered(hive, &preparation) => None,
+                Err(why) => return Err(why),
+            };
+            // Told before its arguments: what is missing may be what tells of them.
+            if let Some(skill) = tool.and_then(Tool::skill) {
+                must_be_usable(&preparation, skill, name)?;
+            }
+            match tool.map(|tool| (tool, &tool.kind)) {
+                Some((tool, Kind::Script(found))) => {
+                    let args = call::arguments(hive, &run.agent, tool, spec.args.clone()).await;
+                    script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
+                }
+                Some(_) | None => act(),
             }
         }
         Tier::Agent => command(&preparation, spec)?,
@@ -106,7 +125,7 @@ fn act() -> Program {
 /// A call of a script: its arguments as JSON, both as first argument and on standard input (systems.md D13).
 ///
 /// # Errors
-/// The script cannot be read, or nobody knows how to run it.
+/// Its skill cannot be used, the script cannot be read, or nobody knows how to run it.
 pub(in crate::app) fn script(
     hive: &Hive,
     preparation: &Preparation,
@@ -115,6 +134,7 @@ pub(in crate::app) fn script(
 ) -> Result<Program, String> {
     let skill = preparation.skills.iter().find(|s| s.skill.id == script.skill);
     let skill = skill.ok_or_else(|| format!("the agent has no skill {}", script.skill))?;
+    must_be_usable(preparation, &script.skill, script.name())?;
     let args = Value::Object(args.clone()).to_string();
     let mut argv = interpreter(&hive.store.path(&skill.digest).join(&script.path), &script.path)?;
     argv.push(script.place());
@@ -123,8 +143,19 @@ pub(in crate::app) fn script(
     Ok(Program { argv, stdin: args.into_bytes(), trusted })
 }
 
+/// Refuses a tool whose skill misses something that it needs (systems.md C2, C5).
+fn must_be_usable(preparation: &Preparation, skill: &SkillId, tool: &str) -> Result<(), String> {
+    match preparation.usable.unavailable.get(skill) {
+        Some(missing) => Err(format!(
+            "tool {tool} cannot be called: its skill {skill} cannot be used while it misses {}",
+            missing.join(", ")
+        )),
+        None => Ok(()),
+    }
+}
+
 /// What stands before the script's path: nothing for an executable file, else by its first line or its extension.
-fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
+pub(in crate::app) fn interpreter(file: &Path, name: &str) -> Result<Vec<String>, String> {
     let unreadable = |e: std::io::Error| format!("cannot read the script {name}: {e}");
     let opened = std::fs::File::open(file).map_err(unreadable)?;
     let executable = opened.metadata().map_err(unreadable)?.permissions().mode() & 0o111 != 0;

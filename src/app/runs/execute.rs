@@ -81,7 +81,7 @@ async fn launch(hive: &Arc<Hive>, run: &RunRow, not_before: Timestamp) -> End {
     let (Ok(agent), Some((_, id))) = (hive.find_agent(&run.agent), run.process.as_ref()) else {
         return End::NeverStarted;
     };
-    let start = match action::start(hive, &agent, run, *id) {
+    let start = match action::start(hive, &agent, run, *id).await {
         Ok(start) => Start { not_before_us: u64::try_from(not_before.as_microsecond()).ok(), ..start },
         Err(why) => return End::Refused(why),
     };

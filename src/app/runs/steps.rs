@@ -98,7 +98,10 @@ impl Hive {
         });
         let reply = made.await.map_err(|e| AppError::Internal(e.to_string()))?;
         gone.disarm();
-        let reply = reply.map_err(|e| if closed.is_cancelled() { ended(id) } else { e })?;
+        let reply = reply.map_err(|e| match closed.is_cancelled() {
+            true => AppError::Conflict(format!("run {id} is over, so its call of {tool} was ended")),
+            false => e,
+        })?;
         Ok(ToolCall { reply, step, max_steps })
     }
 
@@ -132,8 +135,9 @@ impl Hive {
     ) -> Result<(Call, u32, u32, TaskTrackerToken)> {
         let run = self.going_on(caller, id).await?;
         let (agent, preparation) = self.beside(&run)?;
-        let tool = allowed(&run, &self.tools(&run.agent).await?, name)?;
-        call::check_size(args)?;
+        let tool = self.find_tool(&run.agent, |tools| allowed(&run, tools, name)).await?;
+        // A call with wrong arguments is no step.
+        call::arguments(self, &run.agent, &tool, args.clone()).await?;
         let calls = self.runs.calls(id).ok_or_else(|| ended(id))?;
         let token = calls.begin().ok_or_else(|| ended(id))?;
         let max_steps = run.spec.as_ref().map_or(0, |spec| spec.max_steps);

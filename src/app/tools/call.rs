@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     builtin::{self, Behalf},
+    list, servers,
     types::ToolReply,
 };
 use crate::{
@@ -30,7 +31,11 @@ use crate::{
     scheduler::job::{DIRECT_TIMEOUT, MAX_ARGS},
     secrets::mask::Masker,
     supervisor::{agent::Agent, prepare::Preparation},
-    tools::{self, Kind, Script, Tool},
+    tools::{
+        Kind, Script, Tool,
+        check::{self, Mistake},
+        normalise::{self, Defaults},
+    },
     wire::{Environment, Io, Start},
 };
 
@@ -72,11 +77,11 @@ impl Hive {
         name: &str,
         args: Map<String, Value>,
     ) -> Result<ToolReply> {
-        let tools = self.tools(agent).await?;
-        let tool = tools::find(&tools, name).map_err(AppError::NotFound)?.clone();
+        let tool = self.tool_named(agent, name).await?;
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
         if tool.kind == Kind::Hive {
+            let args = arguments(self, agent, &tool, args).await?;
             let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
             return builtin::call(self, &behalf, name, &args).await.map(|v| ToolReply::answered(name, v));
         }
@@ -105,16 +110,14 @@ impl Hive {
 /// # Errors
 /// It could not be started, or it was ended early.
 pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
-    check_size(&call.args)?;
+    let call = Call { args: arguments(hive, &call.agent.id, &call.tool, call.args).await?, ..call };
     let began = Instant::now();
     let reply = match &call.tool.kind {
         Kind::Script(script) => {
             // An init that can start nothing more may have been crippled from inside: the driver looks.
             run(hive, &call, script).await.inspect_err(|_| hive.wake.notify_one())
         }
-        Kind::Server { server, .. } => {
-            Err(AppError::Conflict(format!("the MCP server {server} is not started by this supervisor")))
-        }
+        Kind::Server { skill, server } => servers::call(hive, &call, skill, server).await,
         Kind::Hive => {
             let behalf = Behalf { caller: call.caller.clone(), agent: call.agent.id.clone() };
             let answer = builtin::call(hive, &behalf, &call.tool.name, &call.args).await;
@@ -124,11 +127,37 @@ pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolRep
     reply.map(|reply| ToolReply { duration_ms: action::millis(began.elapsed()), ..reply })
 }
 
-/// Whether the arguments fit one argument of a process.
+/// The arguments as the tool gets them: set right (systems.md A15, A16), and what its schema wants.
 ///
 /// # Errors
-/// They do not.
-pub(in crate::app) fn check_size(args: &Map<String, Value>) -> Result<()> {
+/// They are not what the schema wants, each mistake with its pointer; or there are too many.
+pub(in crate::app) async fn arguments(
+    hive: &Arc<Hive>,
+    agent: &AgentId,
+    tool: &Tool,
+    args: Map<String, Value>,
+) -> Result<Map<String, Value>> {
+    let schema = list::schema(hive, agent, tool).await;
+    let config = hive.world().config.clone();
+    let none = Defaults::new();
+    let own = config.agents.get(agent).map_or(&none, |agent| &agent.tools);
+    let args = normalise::arguments(&config.tools, own, &tool.name, schema.as_ref(), args);
+    check_size(&args)?;
+    let Some(schema) = schema else { return Ok(args) };
+    let args = Value::Object(args);
+    let mistakes = check::mistakes(&schema, &args);
+    match args {
+        Value::Object(args) if mistakes.is_empty() => Ok(args),
+        _ => {
+            let told = |m: Mistake| (m.pointer, m.detail);
+            let detail = format!("the arguments are not what {} takes", tool.name);
+            Err(AppError::Invalid { detail, errors: mistakes.into_iter().map(told).collect() })
+        }
+    }
+}
+
+/// Whether the arguments fit one argument of a process.
+fn check_size(args: &Map<String, Value>) -> Result<()> {
     let size = serde_json::to_string(args).map_or(0, |text| text.len());
     if size <= MAX_ARGS {
         return Ok(());

@@ -2,7 +2,7 @@
 //! told. Bounded by what agents resolve.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -54,6 +54,8 @@ pub struct ServerTool {
 pub(super) struct Described {
     pub(super) description: String,
     pub(super) input_schema: Option<Value>,
+    /// It may say more when it is asked with `--describe`.
+    pub(super) ask: bool,
 }
 
 /// Descriptions of the scripts of one content, by path.
@@ -83,12 +85,22 @@ impl Desk {
         true
     }
 
+    /// Forgets the servers of an agent that are not among these; which they were.
+    pub(super) fn forget(&self, agent: &AgentId, has: &BTreeSet<ServerKey>) -> Vec<ServerKey> {
+        let gone = |key: &ServerKey| key.agent == *agent && !has.contains(key);
+        lock(&self.servers).extract_if(.., |key, _| gone(key)).map(|(key, _)| key).collect()
+    }
+
     pub(super) fn of_scripts(&self, digest: &Digest) -> Option<Scripts> {
         lock(&self.scripts).get(digest).cloned()
     }
 
-    pub(super) fn learn_scripts(&self, digest: Digest, scripts: Scripts) {
-        lock(&self.scripts).insert(digest, scripts);
+    pub(super) fn learn_scripts(&self, digest: Digest, scripts: HashMap<String, Described>) {
+        let mut all = lock(&self.scripts);
+        let known = all.entry(digest).or_default();
+        let mut together = HashMap::clone(known);
+        together.extend(scripts);
+        *known = Arc::new(together);
     }
 }
 

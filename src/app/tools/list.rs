@@ -3,10 +3,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    builtin,
+    ask, builtin,
     desk::{Described, Desk, Scripts, ServerKey},
     types::ToolView,
 };
+use serde_json::Value;
+
 use crate::{
     app::{Result, hive::Hive, types::AppError, world::World},
     db::{self, DbError},
@@ -64,10 +66,15 @@ impl Hive {
     /// There is no such agent; the database or the store fails.
     pub async fn catalogue(self: &Arc<Self>, agent: &AgentId) -> Result<Vec<Listed>> {
         self.find_agent(agent)?;
+        self.discover(agent).await;
         let tools = self.tools(agent).await?;
         let (hive, agent) = (self.clone(), agent.clone());
-        let describe = move || describe(&hive, &agent, tools);
-        tokio::task::spawn_blocking(describe).await.map_err(|e| AppError::Internal(e.to_string()))
+        let (there, whose) = (hive.clone(), agent.clone());
+        let describe = move || describe(&there, &whose, tools);
+        let described = tokio::task::spawn_blocking(describe).await;
+        let mut listed = described.map_err(|e| AppError::Internal(e.to_string()))?;
+        ask::ask(&hive, &agent, &mut listed).await;
+        Ok(listed)
     }
 
     /// The catalogue as edges show it; a name that several tools have is written in full.
@@ -103,6 +110,14 @@ impl Hive {
     }
 }
 
+/// The schema of a tool's arguments, when something says it.
+pub(super) async fn schema(hive: &Arc<Hive>, agent: &AgentId, tool: &Tool) -> Option<Value> {
+    // What nobody has read before is a few small files of the store.
+    let mut listed = describe(hive, agent, vec![tool.clone()]);
+    ask::ask(hive, agent, &mut listed).await;
+    listed.into_iter().next().and_then(|listed| listed.input_schema).filter(Value::is_object)
+}
+
 /// Reads what scripts say of themselves where nobody did before. Blocks.
 fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
     let world = hive.world();
@@ -110,7 +125,11 @@ fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
     let digest = |tool: &Tool| Some(resolution?.skills.get(tool.skill()?)?.digest);
     let mut missing: HashMap<Digest, Vec<&Tool>> = HashMap::new();
     for tool in tools.iter().filter(|tool| matches!(tool.kind, Kind::Script(_))) {
-        if let Some(digest) = digest(tool).filter(|digest| hive.tools.of_scripts(digest).is_none()) {
+        let Kind::Script(script) = &tool.kind else { continue };
+        let unknown = |digest: &Digest| {
+            !hive.tools.of_scripts(digest).is_some_and(|scripts| scripts.contains_key(&script.path))
+        };
+        if let Some(digest) = digest(tool).filter(unknown) {
             missing.entry(digest).or_default().push(tool);
         }
     }
@@ -147,7 +166,7 @@ fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
     listed
 }
 
-fn scripts(store: &Store, digest: &Digest, tools: &[&Tool]) -> Scripts {
+fn scripts(store: &Store, digest: &Digest, tools: &[&Tool]) -> HashMap<String, Described> {
     let folder = store.path(digest);
     let read = |path: &str| {
         let bytes = std::fs::read(folder.join(path)).ok()?;
@@ -159,9 +178,10 @@ fn scripts(store: &Store, digest: &Digest, tools: &[&Tool]) -> Scripts {
         let text = read(&script.path).unwrap_or_default();
         let described = Described {
             description: script_description(&text, schema.as_deref()).unwrap_or_default(),
+            ask: schema.is_none() && text.contains("--describe"),
             input_schema: schema.and_then(|text| serde_json::from_str(&text).ok()),
         };
         Some((script.path.clone(), described))
     });
-    Arc::new(described.collect())
+    described.collect()
 }

@@ -26,7 +26,9 @@ fn the_example_of_the_contract_is_understood_whole() {
     assert_eq!(writer.env["LOG_LEVEL"], "info");
     assert_eq!(writer.soul, Some(PathBuf::from("souls/writer.md")));
     let told: Vec<_> = warnings.iter().map(|w| w.message.split(' ').next().unwrap()).collect();
-    assert_eq!(told, ["tools", "preflight", "model"]);
+    assert_eq!(told, ["preflight", "model"]);
+    assert_eq!(config.tools.defaults["telegram_send_message"]["chat_id"], "8304042211");
+    assert_eq!(config.tools.strip, crate::tools::normalise::Rules::default().strip);
     assert!(
         warnings
             .iter()

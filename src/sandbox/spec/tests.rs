@@ -13,8 +13,10 @@ fn agent() -> Agent {
         allow_soul_edit: false,
         skills: Vec::new(),
         secrets: None,
+        tools: Default::default(),
         command: None,
         main: None,
+        tools: Default::default(),
         main_restart: Restart::Always,
         env: BTreeMap::from([
             ("LOG_LEVEL".to_owned(), "info".to_owned()),

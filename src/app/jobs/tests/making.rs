@@ -51,7 +51,7 @@ async fn what_is_wrong_is_told_with_its_place_and_nothing_is_made() {
         (json!({"agent": "writr", "tool": "read-file"}), "/agent", "did you mean writer?"),
         (json!({"agent": "reader", "instructions": "Go."}), "/instructions", "no `command`"),
         (json!({"tool": "read-fil"}), "/tool", "did you mean \"read-file\"?"),
-        (json!({"agent": "zoe", "tool": "read-file"}), "/tool", "no tools"),
+        (json!({"agent": "zoe", "tool": "read-file"}), "/tool", "none but the hive's own"),
         (json!({"instructions": "Go.", "required_tools": ["read-file", "x"]}), "/required_tools/1", "\"x\""),
         (json!({"tool": "read-file", "timezone": "Europe/Berlim"}), "/timezone", "Europe/Berlin"),
         (json!({"tool": "read-file", "every": "0s"}), "/every", ""),

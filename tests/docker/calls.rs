@@ -1,0 +1,179 @@
+//! The tools of an agent as the API, the command line, jobs and the agent itself see and call them.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::{hive::TestHive, work::SHELL};
+
+const TOOLS: &[(&str, &str)] = &[
+    ("echo.sh", "#!/bin/bash\n# Says what it got. More is not told.\necho \"$1\"\n"),
+    (
+        "weather.py",
+        "#!/usr/bin/env python3\nimport json, os, sys\n\
+         if '--describe' in sys.argv:\n    \
+         print(json.dumps({'description': 'Tells the weather. Of a city.', 'input_schema': {'type': 'object', \
+         'required': ['city'], 'properties': {'city': {'type': 'string'}, 'days': {'type': 'integer'}}}}))\n    \
+         sys.exit()\n\
+         args = json.loads(sys.argv[1])\n\
+         print(json.dumps({'success': True, 'args': args, 'key': 'KEY' in os.environ}))\n",
+    ),
+    (
+        "post.sh",
+        "#!/bin/bash\n# Counts its calls.\necho x >> posted\necho '{\"success\": false, \"error\": \"no such chat\"}'\n",
+    ),
+    ("telegram_send_message.sh", "#!/bin/bash\necho \"$1\"\n"),
+    ("slow.sh", "#!/bin/bash\ntouch began\nsleep 6003\n"),
+];
+
+async fn hive() -> TestHive {
+    let mut hive = TestHive::new(&format!(
+        "[tools.defaults.telegram_send_message]\nchat_id = \"8304042211\"\n\
+         [[tools.strip]]\ntools = \"ec*\"\nparameters = [\"slug\"]\n\
+         [agents.one]\nskills = [\"kit@1.0.0\"]\ntools.defaults.echo = {{ unit = \"C\" }}\n{SHELL}\
+         [agents.two]\nskills = []\n"
+    ));
+    hive.tools("kit", TOOLS, &json!({ "envVars": ["KEY"] }));
+    hive.write("secrets/env.json", "{\"KEY\": \"swordfish-78\"}");
+    let schema = json!({ "type": "object", "additionalProperties": true,
+        "properties": { "n": { "type": "number", "maximum": 9 }, "on": { "type": "boolean" } } });
+    hive.write("skills/kit@1.0.0/scripts/echo.schema.json", &schema.to_string());
+    hive.start().await;
+    hive.running("one").await;
+    hive.running("two").await;
+    hive
+}
+
+fn skep(hive: &TestHive, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_skep")).arg("--dir").arg(hive.path("")).args(args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+async fn call(hive: &TestHive, tool: &str, args: Value) -> (u16, Value) {
+    hive.send("POST", &format!("/v1/agents/one/tools/{tool}"), Some(args)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_listed_with_what_they_say_of_themselves() {
+    let hive = hive().await;
+    let listed = hive.get("/v1/tools?agent=one&limit=1000").await;
+    let of = |name: &str| {
+        let found = listed["items"].as_array().unwrap().iter().find(|tool| tool["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {listed:#}")).clone()
+    };
+    assert_eq!(of("echo")["description"], "Says what it got");
+    assert_eq!(of("echo")["input_schema"]["properties"]["n"]["maximum"], 9);
+    let weather = of("weather");
+    assert_eq!(
+        (&weather["server"], &weather["kind"], &weather["skill"]),
+        (&json!("kit"), &json!("script"), &json!("kit"))
+    );
+    assert_eq!(weather["description"], "Tells the weather");
+    assert_eq!(weather["input_schema"]["required"], json!(["city"]), "asked with --describe");
+    let hives = of("get_tool_catalog");
+    assert_eq!(
+        (&hives["server"], &hives["kind"], &hives["skill"]),
+        (&json!("skep"), &json!("hive"), &Value::Null)
+    );
+    assert_eq!(hive.sh("one", "ls").await["stdout"], "home\n", "nobody was called to be listed");
+
+    let catalog = said(&skep(&hive, &["call", "one", "get_tool_catalog"]));
+    let catalog: Value = serde_json::from_str(&catalog).unwrap();
+    assert_eq!(catalog["success"], true);
+    let kit: Vec<&str> = catalog["data"]["catalog"]["kit"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(kit, ["echo", "post", "slow", "telegram_send_message", "weather"]);
+    let table = said(&skep(&hive, &["tools", "one"]));
+    assert!(table.contains("Tells the weather") && table.contains("create_skill"), "{table}");
+    let of_two = said(&skep(&hive, &["tools", "two", "--json"]));
+    assert!(!of_two.contains("\"kit\"") && of_two.contains("get_tool_catalog"), "{of_two}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_who_calls_a_tool_gets_the_same() {
+    let hive = hive().await;
+    let wanted = json!({"success": true, "args": {"city": "Bonn", "days": 2}, "key": true});
+    let (status, reply) = call(&hive, "weather", json!({"city": "Bonn", "days": 2})).await;
+    assert_eq!((status, &reply["success"], &reply["result"]), (200, &json!(true), &wanted), "{reply:#}");
+    let printed = said(&skep(&hive, &["call", "one", "kit/weather.py", r#"{"city": "Bonn", "days": 2}"#]));
+    assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), wanted);
+    let run = hive.ran("direct", json!({"tool": "weather", "args": {"city": "Bonn", "days": "2"}})).await;
+    assert_eq!((&run["status"], &run["result"]), (&json!("succeeded"), &wanted), "{run:#}");
+    let inside = "curl -s --unix-socket /skep/api.sock -H 'content-type: application/json' \
+                  -d '{\"city\": \"Bonn\", \"days\": 2}' http://skep/v1/agents/$SKEP_AGENT/tools/weather";
+    let inside = hive.sh("one", inside).await;
+    let inside: Value = serde_json::from_str(inside["stdout"].as_str().unwrap()).unwrap();
+    assert_eq!(inside["result"], wanted);
+
+    let (status, _) = call(&hive, "wether", json!({})).await;
+    assert_eq!(status, 404);
+    let other = "curl -s --unix-socket /skep/api.sock -XPOST http://skep/v1/agents/one/tools/weather; \
+                 curl -s --unix-socket /skep/api.sock http://skep/v1/tools?agent=one";
+    let other = hive.sh("two", other).await;
+    assert_eq!(other["stdout"].as_str().unwrap().matches("\"status\":403").count(), 2, "{other:#}");
+    let failed = skep(&hive, &["call", "one", "post"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("no such chat"));
+    assert_eq!(skep(&hive, &["call", "one", "post", "[1]"]).status.code(), Some(2), "no JSON object");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_are_set_right_then_checked_and_a_wrong_call_is_none() {
+    let hive = hive().await;
+    let (_, reply) =
+        call(&hive, "echo", json!({"n": "3", "on": "true", "slug": "x", "note": null, "t": "true"})).await;
+    assert_eq!(reply["result"], json!({"n": 3, "on": true, "unit": "C", "t": true}), "{reply:#}");
+    let (_, reply) =
+        call(&hive, "telegram_send_message", json!({"chat_id": "123456789012345678901", "message": "x"}))
+            .await;
+    assert_eq!(reply["result"], json!({"chat_id": "8304042211", "message": "x"}));
+    let (status, problem) = call(&hive, "echo", json!({"n": 10, "on": 1})).await;
+    assert_eq!(status, 422, "{problem:#}");
+    let told = problem["errors"].to_string();
+    assert!(told.contains("/n") && told.contains("maximum of 9") && told.contains("/on"), "{told}");
+    hive.get("/v1/tools?agent=one").await;
+    let (status, problem) = call(&hive, "weather", json!({"days": 1})).await;
+    assert_eq!(
+        (status, problem["errors"][0]["detail"].as_str().unwrap().contains("city")),
+        (422, true),
+        "{problem:#}"
+    );
+    let run = hive.ran("wrong", json!({"tool": "echo", "args": {"n": 10}})).await;
+    assert_eq!(run["status"], "failed");
+    assert!(run["error"].as_str().unwrap().contains("/n: 10 is greater than the maximum of 9"), "{run:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_calls_a_tool_of_the_hive_and_a_caller_that_goes_ends_its_call() {
+    let hive = hive().await;
+    let args = json!({"name": "notes", "title": "Notes", "description": "Of bees.", "content": "# Notes", "tags": []});
+    let run = hive.ran("write", json!({"tool": "create_skill", "args": args})).await;
+    assert_eq!(
+        (&run["status"], &run["result"]),
+        (&json!("succeeded"), &json!({"name": "notes", "version": 1})),
+        "{run:#}"
+    );
+    assert_eq!(hive.get("/v1/documents/notes").await["source"], "agent", "in its agent's name");
+    let run = hive.ran("again", json!({"tool": "create_skill", "args": args})).await;
+    assert_eq!(run["status"], "failed");
+    assert!(run["error"].as_str().unwrap().contains("notes"), "{run:#}");
+
+    let mut waiting = Command::new(env!("CARGO_BIN_EXE_skep"))
+        .arg("--dir")
+        .arg(hive.path(""))
+        .args(["call", "one", "slow"])
+        .spawn()
+        .unwrap();
+    hive.sh_until("one", "test -e began").await;
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    hive.sh_until("one", "! pgrep -f '[s]leep 6003'").await;
+}
