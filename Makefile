@@ -53,7 +53,7 @@ down: ## stop the demo hive
 	"$(SKEP)" down
 
 .PHONY: judges
-judges: setup ## install what judges the API from outside
+judges: images ## install what judges the API and the MCP server from outside
 	@bash tests/judges/install.sh "$(CARGO_TARGET_DIR)/judges"
 
 .PHONY: test

@@ -19,6 +19,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("config::keys", 2),
     ("config::model", 2),
     ("config::parse", 2),
+    ("config::preflight", 2),
+    ("config::watched", 2),
     ("config::runs", 2),
     ("config::tools", 2),
     ("config::units", 2),

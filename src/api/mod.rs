@@ -16,6 +16,7 @@ mod halts;
 mod hive;
 mod jobs;
 mod mail;
+mod mcp;
 mod metrics;
 mod observe;
 mod page;
@@ -26,6 +27,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod skills;
+mod tasks;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tools;
@@ -34,7 +36,7 @@ mod work;
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::DefaultBodyLimit,
     http::{StatusCode, Uri},
     middleware::{from_fn, from_fn_with_state},
@@ -124,6 +126,8 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(run_tools::list))
         .routes(routes!(run_tools::call))
         .routes(routes!(run_tools::act))
+        .routes(routes!(mcp::send, mcp::listen, mcp::end))
+        .routes(routes!(mcp::of_run))
         .routes(routes!(tools::list))
         .routes(routes!(tools::of_agent))
         .routes(routes!(tools::call))
@@ -132,6 +136,9 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(mail::show))
         .routes(routes!(mail::attachment))
         .routes(routes!(mail::release))
+        .routes(routes!(tasks::queue))
+        .routes(routes!(tasks::show))
+        .routes(routes!(tasks::facts))
         .routes(routes!(halts::show, halts::halt))
         .routes(routes!(halts::resume))
         .routes(routes!(events::list, events::raise))
@@ -164,6 +171,7 @@ fn inside(hive: Arc<Hive>) -> Router {
     router
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(Extension(Arc::<mcp::Sessions>::default()))
         .layer(from_fn(observe::refuse_forms))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn(access::enforce))

@@ -149,7 +149,11 @@ impl Hive {
 
     /// Puts a new world in force; whom it concerns, the caller wakes.
     pub(super) fn set_world(&self, world: World) {
+        let resolved = self.world().resolutions != world.resolutions;
         *self.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
+        if resolved {
+            self.tools.changed();
+        }
     }
 
     /// Every agent that is configured or still has something running.

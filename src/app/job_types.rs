@@ -45,6 +45,10 @@ pub struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub args: Option<Map<String, Value>>,
+    /// What is looked at before a run: `{tool, args?, path?, run_if}`. Rules of `[[preflight]]` are not shown here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub preflight: Option<Value>,
     /// Tools that an agent-tier run may call.
     pub required_tools: Vec<String>,
     /// Of the tools that it needs, those that do not exist now.
@@ -187,7 +191,7 @@ pub struct RunView {
     pub attempt: u32,
     /// Where it stands.
     pub status: RunStatus,
-    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`, `depth`), or what a queued run waits for.
+    /// Why it was skipped (`missed`, `expired`, `overlap`, `backoff`, `crowded`, `depth`, `preflight`), or what a queued run waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Fire times that this skipped run stands for, when more than one.
@@ -304,6 +308,11 @@ pub struct JobRequest {
     /// What the agent is told; without a `tool` a job needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// A tool call before each run, and what its answer must be for the run to start: `{tool, args?, path?, run_if?}`.
+    /// `run_if` is `not_empty` (default), `empty`, `{equals}`, `{not_equals}` or `{at_least}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub preflight: Option<Value>,
     /// Tools that an agent-tier run may call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_tools: Option<Vec<String>>,

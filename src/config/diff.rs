@@ -67,6 +67,8 @@ pub fn changed(old: &Config, new: &Config) -> Changes {
             ("registry.limits", old.registry.limits != new.registry.limits),
             ("secrets.file", old.secrets_file != new.secrets_file),
             ("notify", old.notify != new.notify),
+            ("preflight", old.preflight != new.preflight),
+            ("model", old.model != new.model),
             ("runs", old.runs != new.runs),
         ]),
         restart: listed(&[

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::scheduler::{
     job::{JobNotify, JobSpec, TriggerSpec},
-    rules,
+    preflight, rules,
 };
 
 /// What a job needs to know of its agent and hive.
@@ -173,6 +173,15 @@ fn action(r: &mut Reader, table: &Table<'_, '_>, spec: &mut JobSpec) {
         })
     });
     spec.required_tools = tools.unwrap_or_default();
+    spec.preflight = r.read(table, "preflight", |r, f| {
+        inline(r, f, "{ tool = \"…\" }")?;
+        let before = r.mistakes();
+        let value = json(r, f).filter(|_| r.mistakes() == before)?;
+        let refused = |(place, what): preflight::Mistake| {
+            (format!("{}{}: {what}", f.path, place.replace('/', ".")), String::new())
+        };
+        r.accept(f, preflight::read(&value).map_err(refused))
+    });
 }
 
 /// What an action lacks.

@@ -21,7 +21,7 @@ const fn key(name: &'static str, form: &'static str, default: &'static str, doc:
     Key { name, form, default, doc }
 }
 
-/// The top level of the file; [`NOT_YET`] names those that have no effect yet.
+/// The top level of the file.
 pub const ROOT: &[Key] = &[
     key("hive", "table", "", "the hive itself"),
     key("api", "table", "", "where the HTTP API listens"),
@@ -35,9 +35,6 @@ pub const ROOT: &[Key] = &[
     key("preflight", "array of tables", "", "checks before a run"),
     key("model", "table", "", "the model endpoint"),
 ];
-
-/// Sections that are accepted, with a warning, and do nothing in this version.
-pub const NOT_YET: &[&str] = &["preflight", "model"];
 
 /// `[hive]`.
 pub const HIVE: &[Key] = &[
@@ -248,6 +245,12 @@ pub const JOB: &[Key] = &[
     key("tool", "\"post-twitter\"", "none", "direct tier: the one tool that is called, without a model"),
     key("args", "{ content = \"Good morning\" }", "{}", "its arguments; at most 96 KiB as JSON"),
     key("instructions", "\"Summarise the week.\"", "none", "agent tier: what the agent's command is told"),
+    key(
+        "preflight",
+        "{ tool = \"inbox\", run_if = \"not_empty\" }",
+        "the first [[preflight]] that fits",
+        "a tool call before each run, and what its answer must be for the run to start",
+    ),
     key("required_tools", "[\"read-file\"]", "[]", "the only tools that an agent-tier run may call"),
     key("max_steps", "10", "10", "tool calls that an agent-tier run may make; 1 to 1000"),
     key("timeout", "\"15m\"", "\"60s\" with a tool, else \"1h\"", "time limit of a run; 1s to 7d"),
@@ -281,6 +284,48 @@ pub const JOB_NOTIFY: &[Key] = &[
     key("targets", "[\"ops\"]", "all", "names of targets of the hive's [notify]"),
 ];
 
+/// `[[preflight]]`: what is written takes the place of the two rules that ship: calendar jobs (`meeting|prep`) look for
+/// events of the next two hours, e-mail jobs for new mail.
+pub const PREFLIGHT: &[Key] = &[
+    key(
+        "job",
+        "\"meeting|prep\"",
+        "every job",
+        "pattern that the job's name matches somewhere, in either case",
+    ),
+    key("requires", "\"gmail_list_events\"", "none", "a tool that the job must require"),
+    key("tool", "\"gmail_list_events\"", "required", "the tool that is called before the run"),
+    key(
+        "args",
+        "{ time_min = \"{{now}}\", time_max = \"{{now+2h}}\" }",
+        "{}",
+        "its arguments; {{now}} is the time, and {{now+2h}} or {{now-1d}} another",
+    ),
+    key("path", "\"calendars.*.busy\"", "all of it", "where to look in the answer"),
+    key(
+        "run_if",
+        "\"not_empty\" | \"empty\" | { equals = true } | { not_equals = 0 } | { at_least = 3 }",
+        "\"not_empty\"",
+        "what must be there; else the run is skipped. A check that fails means run",
+    ),
+];
+
+/// `[model]`.
+pub const MODEL: &[Key] = &[
+    key(
+        "endpoint",
+        "\"http://127.0.0.1:11434\"",
+        "none",
+        "the model endpoint; its address must be public or in notify.allow",
+    ),
+    key(
+        "path",
+        "\"/api/tags\"",
+        "\"/api/tags\"",
+        "what is asked for every minute, to see whether it is there",
+    ),
+];
+
 /// `[runs]`.
 pub const RUNS: &[Key] = &[
     key("max_running", "10", "10", "runs at the same time in the whole hive"),
@@ -305,6 +350,8 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("[agents.<id>]", AGENT),
     ("[[agents.<id>.jobs]]", JOB),
     ("[agents.<id>.jobs.notify]", JOB_NOTIFY),
+    ("[[preflight]]", PREFLIGHT),
+    ("[model]", MODEL),
     ("[runs]", RUNS),
     ("[tools]", TOOLS),
     ("[[tools.strip]]", STRIP),

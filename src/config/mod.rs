@@ -13,12 +13,14 @@ pub mod load;
 pub mod model;
 mod notify;
 mod parse;
+mod preflight;
 mod reader;
 pub mod render;
 mod runs;
 mod tools;
 pub mod units;
 mod values;
+mod watched;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ids::{AgentId, HiveName, SecretName, SkillRef},
     notify::allow::AllowRule,
-    scheduler::job::JobSpec,
+    scheduler::{job::JobSpec, preflight::Rule},
     secrets::template::Template,
     tools::normalise::{Defaults, Rules},
 };
@@ -39,6 +39,10 @@ pub struct Config {
     pub notify: Notify,
     /// `[tools]`.
     pub tools: Rules,
+    /// `[[preflight]]`, else the rules that ship.
+    pub preflight: Vec<Rule>,
+    /// `[model]`: the endpoint that is watched.
+    pub model: Option<ModelEndpoint>,
     /// `[agents.*]`, each with `[defaults]` applied.
     pub agents: BTreeMap<AgentId, Agent>,
 }
@@ -224,6 +228,13 @@ impl Default for Runs {
             keep_history: Duration::from_secs(90 * DAY),
         }
     }
+}
+
+/// `[model]`: the endpoint of a model, watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelEndpoint {
+    /// What is asked for.
+    pub url: String,
 }
 
 /// `[notify]`: who is told of runs, and how often.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use super::{
     agent::{self, Partial},
@@ -12,9 +12,9 @@ use super::{
     jobs::{self, Owner},
     keys::{self, Key},
     model::{Agent, AgentSkills, Api, Config, Registry, SkillLimits},
-    notify,
+    notify, preflight,
     reader::{Field, Lines, Places, Reader, Table},
-    runs, tools, values,
+    runs, tools, values, watched,
 };
 use crate::{
     error::Fault,
@@ -90,9 +90,6 @@ fn syntax(r: &mut Reader, text: &str, broken: &[toml::de::Error]) {
 /// about one thing missing that another names.
 fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Config {
     let root = r.root(root, keys::ROOT);
-    for section in keys::NOT_YET {
-        r.read(&root, section, not_yet);
-    }
     let hive = section(r, &root, "hive", keys::HIVE);
     let hive = hive.as_ref();
     let name = read(r, hive, "name", Reader::parsed).unwrap_or(unsaid.name);
@@ -109,6 +106,8 @@ fn hive(r: &mut Reader, root: &DeTable<'_>, unsaid: Unsaid, whole: bool) -> Conf
         secrets_file: PathBuf::from("secrets/env.json"),
         runs: runs::read(r, &root),
         notify: notify::read(r, &root),
+        preflight: preflight::read(r, &root),
+        model: watched::read(r, &root),
         tools: tools::read(r, &root),
         agents: BTreeMap::new(),
     };
@@ -259,26 +258,4 @@ fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<Stri
         config.agents.extend(id.map(|id| (id.clone(), Agent { jobs, ..written.over(&defaults, id) })));
     }
     names
-}
-
-/// A part of the contract that this version reads over.
-fn not_yet(r: &mut Reader, f: &Field<'_, '_>) -> Option<()> {
-    let tables = |list: &toml::de::DeArray<'_>| list.iter().all(|v| matches!(v.get_ref(), DeValue::Table(_)));
-    match f.value.get_ref() {
-        DeValue::Array(list) if f.path == "preflight" && tables(list) => {}
-        _ if f.path == "preflight" => {
-            return r.wrong_type(
-                f,
-                "an array of tables",
-                &format!("write [[{}]] and its keys below", f.path),
-            );
-        }
-        DeValue::Table(_) => {}
-        _ => {
-            return r.wrong_type(f, "a table", &format!("write [{}] and its keys below", f.path));
-        }
-    }
-    let message = format!("{} is not supported by this version yet: it has no effect", f.path);
-    r.warn(&f.key, message, "remove it, or leave it for a later version");
-    Some(())
 }

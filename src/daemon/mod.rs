@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::{self, Auth, TcpAuth},
     app::{
-        Hive, agent_skills,
+        Hive, agent_skills, health,
         hive::Parts,
-        mail, runs,
+        mail, model_watch, runs,
         world::{UpdateScope, World},
     },
     config::{self, ConfigError, Env},
@@ -98,6 +98,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.spawn(agent_skills::run(hive.clone()));
     tasks.spawn(mail::run(hive.clone()));
     tasks.spawn(deliver_notices(hive.clone()));
+    tasks.spawn(health::run(hive.clone()));
+    tasks.spawn(model_watch::run(hive.clone()));
     tasks.spawn(wait_for_signals(hive.clone()));
     tracing::info!(hive = %hive.name, root = %hive.paths.root.display(), "the supervisor is up");
     driver::run(hive.clone()).await;

@@ -10,6 +10,7 @@ mod checkpoint;
 pub mod documents;
 pub mod error;
 pub mod events;
+pub mod facts;
 pub mod figures;
 pub mod idempotency;
 pub mod jobs;
@@ -24,6 +25,7 @@ mod reader;
 pub mod runs;
 mod schema;
 pub mod skills;
+pub mod tasks;
 pub mod variables;
 mod writer;
 

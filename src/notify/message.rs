@@ -34,6 +34,12 @@ pub enum NoticeKind {
     /// A job was disabled by its failures (systems.md A10).
     #[serde(rename = "job:disabled")]
     JobDisabled,
+    /// The health report differs from the one before (systems.md A22).
+    #[serde(rename = "hive:health")]
+    HiveHealth,
+    /// The model's endpoint went, or is back (systems.md A23).
+    #[serde(rename = "hive:model")]
+    HiveModel,
 }
 
 impl NoticeKind {
@@ -43,6 +49,8 @@ impl NoticeKind {
             Self::RunSucceeded => "white_check_mark",
             Self::RunFailed => "warning",
             Self::JobDisabled => "no_entry",
+            Self::HiveHealth => "stethoscope",
+            Self::HiveModel => "electric_plug",
         }
     }
 }
@@ -54,7 +62,7 @@ pub struct Notice {
     pub kind: NoticeKind,
     /// The hive.
     pub hive: String,
-    /// The agent.
+    /// The agent; empty: it is of the hive itself.
     pub agent: String,
     /// Id and name of the job, if there is one.
     pub job: Option<(i64, String)>,
@@ -145,6 +153,31 @@ impl Notice {
         }
     }
 
+    /// Of the hive itself. Title and text are masked already.
+    #[must_use]
+    pub fn of_hive(
+        kind: NoticeKind,
+        hive: &str,
+        status: &str,
+        title: String,
+        text: String,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            kind,
+            hive: hive.to_owned(),
+            agent: String::new(),
+            job: None,
+            run: None,
+            status: status.to_owned(),
+            title,
+            text,
+            error: None,
+            summary: None,
+            at,
+        }
+    }
+
     /// The same with every text cut to what is kept of it.
     #[must_use]
     pub fn clipped(mut self) -> Self {
@@ -216,7 +249,10 @@ impl Notice {
 
     /// Everything but the title, what is short first: the end may be cut.
     fn body(&self) -> String {
-        let mut place = format!("{} / {}", self.hive, self.agent);
+        let mut place = match self.agent.as_str() {
+            "" => self.hive.clone(),
+            agent => format!("{} / {agent}", self.hive),
+        };
         if let Some((id, name)) = &self.job {
             place.push_str(&format!(" / {name} (job {id})"));
         }

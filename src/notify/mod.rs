@@ -8,6 +8,7 @@ pub mod allow;
 mod guard;
 pub mod message;
 pub mod outbox;
+pub mod probe;
 mod send;
 mod sign;
 pub mod target;

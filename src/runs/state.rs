@@ -6,6 +6,8 @@
 //!    │        │ └─ never started ┘ (the init that it was handed to proves it)
 //!    ▼        ▼
 //! skipped   cancelled | skipped (waited too long)
+//!
+//! running ──► skipped (what is looked at before it said that there is nothing to do)
 //! ```
 
 use std::time::Duration;
@@ -104,6 +106,8 @@ pub enum SkipReason {
     Crowded,
     /// So many events and runs in a row led to it that something triggers itself.
     Depth,
+    /// What is looked at before it said that there is nothing to do.
+    Preflight,
 }
 
 impl SkipReason {
@@ -117,6 +121,7 @@ impl SkipReason {
             Self::Backoff => "backoff",
             Self::Crowded => "crowded",
             Self::Depth => "depth",
+            Self::Preflight => "preflight",
         }
     }
 }

@@ -8,7 +8,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::trigger::{self, CronSchedule, ScheduleError, Trigger};
+use super::{
+    preflight::Preflight,
+    trigger::{self, CronSchedule, ScheduleError, Trigger},
+};
+use crate::tools::workflow::Step;
 
 /// Characters of a job's name.
 pub const MAX_NAME: usize = 100;
@@ -42,6 +46,12 @@ pub struct JobSpec {
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Value>,
+    /// The steps of a background task that makes several calls (systems.md A21); no job has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workflow: Vec<Step>,
+    /// What is looked at before a run (systems.md A11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<Preflight>,
     /// Tools that an agent-tier run may call, and that must exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
@@ -75,6 +85,8 @@ impl JobSpec {
             instructions: None,
             tool: None,
             args: Map::new(),
+            workflow: Vec::new(),
+            preflight: None,
             required_tools: Vec::new(),
             max_steps: DEFAULT_MAX_STEPS,
             timeout: None,
@@ -90,7 +102,7 @@ impl JobSpec {
     /// Which tier its runs are of: never stored, so that it cannot disagree (systems.md A1).
     #[must_use]
     pub fn tier(&self) -> Tier {
-        if self.tool.is_some() { Tier::Direct } else { Tier::Agent }
+        if self.tool.is_some() || !self.workflow.is_empty() { Tier::Direct } else { Tier::Agent }
     }
 
     /// The time limit that holds.

@@ -1,5 +1,6 @@
 //! The edge through real sockets: who may do what, what refusals look like, what streams.
 
+mod annabelle;
 mod attach;
 mod backup;
 mod behaviour;
@@ -12,6 +13,7 @@ mod events;
 mod faces;
 mod jobs;
 mod mail;
+mod mcp;
 mod problems;
 mod runs;
 pub(crate) mod setup;

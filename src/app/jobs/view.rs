@@ -40,6 +40,10 @@ impl Scene {
             instructions: spec.instructions.as_ref().map(text),
             tool: spec.tool.clone(),
             args: spec.tool.as_ref().map(|_| self.world.masker.mask_object(&spec.args)),
+            preflight: spec
+                .preflight
+                .as_ref()
+                .map(|check| self.world.masker.mask_json(&serde_json::to_value(check).unwrap_or_default())),
             required_tools: spec.required_tools.clone(),
             missing_tools: missing,
             max_steps: spec.max_steps,

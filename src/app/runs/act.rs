@@ -1,9 +1,11 @@
 //! What a direct-tier run of a tool that is no script does: its process asks the supervisor to call it, and prints the
-//! answer. The run owns the call: when its process ends, the call does.
+//! answer. The run owns the call: when its process ends, the call does. A background task of several steps makes its
+//! calls here too, one after the other.
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::{
@@ -12,8 +14,11 @@ use crate::{
         tools::call::{self, Call},
         types::AppError,
     },
+    db::runs::RunRow,
     ids::AgentId,
-    scheduler::job::Tier,
+    scheduler::job::{JobSpec, Tier},
+    supervisor::{agent::Agent, prepare::Preparation},
+    tools::workflow::{self, Answers, Step},
 };
 
 impl Hive {
@@ -23,12 +28,9 @@ impl Hive {
     /// There is no such run that the caller may see; it does not run, or runs a script of its own; the tool failed.
     pub async fn act(self: &Arc<Self>, caller: Option<&AgentId>, id: i64) -> Result<Value> {
         let run = self.going_on(caller, id).await?;
-        let spec = run.spec.as_ref().filter(|_| run.tier == Tier::Direct);
+        let spec = run.spec.clone().filter(|_| run.tier == Tier::Direct);
         let spec = spec.ok_or_else(|| AppError::Conflict(format!("run {id} has no tool of its own")))?;
-        let (name, args) = (spec.tool.clone().unwrap_or_default(), spec.args.clone());
         let (agent, preparation) = self.beside(&run)?;
-        let tool = self.tool_named(&run.agent, &name).await?;
-        let limit = spec.time_limit();
         let calls = self.runs.calls(id).ok_or_else(|| super::steps::ended(id))?;
         if !calls.once() {
             return Err(AppError::Conflict(format!("run {id} called its tool already")));
@@ -36,19 +38,70 @@ impl Hive {
         let token = calls.begin().ok_or_else(|| super::steps::ended(id))?;
         let ended = calls.closed.child_token();
         let _there = ended.clone().drop_guard();
-        let caller = Some(run.agent.clone());
-        let call = Call { caller, agent, preparation, tool, name, args, run: Some(run), limit, ended };
-        let hive = self.clone();
+        let acting = Acting { hive: self.clone(), run, spec, agent, preparation, ended };
         // By itself, so that it is seen to its end also when the caller has gone.
         let made = tokio::spawn(async move {
-            let reply = call::make(&hive, call).await;
+            let answer = acting.all().await;
             drop(token);
-            reply
+            answer
         });
-        let reply = made.await.map_err(|e| AppError::Internal(e.to_string()))??;
-        if reply.success {
+        made.await.map_err(|e| AppError::Internal(e.to_string()))?
+    }
+}
+
+/// A run that makes its calls.
+struct Acting {
+    hive: Arc<Hive>,
+    run: RunRow,
+    spec: JobSpec,
+    agent: Arc<Agent>,
+    preparation: Arc<Preparation>,
+    ended: CancellationToken,
+}
+
+impl Acting {
+    async fn all(self) -> Result<Value> {
+        if self.spec.workflow.is_empty() {
+            let (name, args) = (self.spec.tool.clone().unwrap_or_default(), self.spec.args.clone());
+            return self.call(name, args).await;
+        }
+        let (mut answers, mut told) = (Answers::new(), Vec::new());
+        for step in &self.spec.workflow {
+            let answer = self.step(step, &answers).await;
+            let answer =
+                answer.map_err(|e| AppError::Conflict(format!("step {} ({}): {e}", step.id, step.tool)))?;
+            told.push(json!({"id": step.id, "toolName": step.tool, "result": answer}));
+            answers.insert(step.id.clone(), answer);
+        }
+        Ok(json!({"success": true, "steps": told}))
+    }
+
+    async fn step(&self, step: &Step, answers: &Answers) -> Result<Value> {
+        let args = workflow::filled(&step.parameters, answers).map_err(AppError::Conflict)?;
+        self.call(step.tool.clone(), args).await
+    }
+
+    /// # Errors
+    /// The tool failed; of the hive's own and of scripts, also when the answer says so.
+    async fn call(&self, name: String, args: Map<String, Value>) -> Result<Value> {
+        let tool = self.hive.tool_named(&self.run.agent, &name).await?;
+        let call = Call {
+            caller: Some(self.run.agent.clone()),
+            agent: self.agent.clone(),
+            preparation: self.preparation.clone(),
+            tool,
+            name,
+            args,
+            run: Some(self.run.clone()),
+            limit: self.spec.time_limit(),
+            ended: self.ended.clone(),
+        };
+        let reply = call::make(&self.hive, call).await?;
+        let refused = reply.result.as_ref().filter(|result| result["success"] == false);
+        if reply.success && refused.is_none() {
             return Ok(reply.result.unwrap_or(Value::Null));
         }
-        Err(AppError::Conflict(reply.error.unwrap_or_else(|| "it failed and does not say why".to_owned())))
+        let error = reply.error.or_else(|| Some(refused?["error"].as_str()?.to_owned()));
+        Err(AppError::Conflict(error.unwrap_or_else(|| "it failed and does not say why".to_owned())))
     }
 }

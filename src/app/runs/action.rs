@@ -45,6 +45,7 @@ pub(super) async fn start(
     let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
     let preparation = agent.preparation().ok_or("its agent is not prepared")?;
     let program = match spec.tier() {
+        Tier::Direct if !spec.workflow.is_empty() => act(),
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);

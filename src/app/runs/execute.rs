@@ -8,7 +8,7 @@ use super::{
     action,
     lookup::{self, Found},
     output::{self, Collected},
-    summary,
+    preflight, summary,
 };
 use crate::{
     app::{clock, hive::Hive},
@@ -31,6 +31,8 @@ const RETRY: Duration = Duration::from_secs(1);
 enum End {
     Exit(Exit),
     NeverStarted,
+    /// There was nothing to do for it.
+    Nothing,
     Refused(String),
     Lost(String),
 }
@@ -44,6 +46,7 @@ pub(super) fn tend(hive: &Arc<Hive>, run: RunRow, fresh: Option<Timestamp>) {
     let hive = hive.clone();
     tokio::spawn(async move {
         let end = match fresh {
+            Some(_) if preflight::is_idle(&hive, &run).await => End::Nothing,
             Some(not_before) => launch(&hive, &run, not_before).await,
             None => found(lookup::look_into(&hive, &run).await),
         };
@@ -131,6 +134,11 @@ async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String
         until_written(hive, move |tx| db::queue::requeue(tx, id, now).map(|_| ())).await;
         return;
     }
+    if matches!(end, End::Nothing) {
+        let (id, now) = (run.id, hive.now());
+        until_written(hive, move |tx| db::queue::skip_unstarted(tx, id, now)).await;
+        return;
+    }
     let ended = ended_at(hive, &end);
     let (outcome, bytes) = outcome(hive, run, end, summary).await;
     let (id, now) = (run.id, hive.now());
@@ -197,7 +205,7 @@ async fn outcome(
 ) -> (Outcome, Option<u64>) {
     let exit = match end {
         End::Exit(exit) => Some(exit),
-        End::NeverStarted => None,
+        End::NeverStarted | End::Nothing => None,
         End::Refused(why) => return (Outcome::without_output(RunStatus::Failed, why), None),
         End::Lost(why) => {
             let bytes = collect(hive, run).await.map(|c| c.bytes);

@@ -11,6 +11,7 @@ mod history;
 mod lookup;
 mod notices;
 mod output;
+mod preflight;
 mod retention;
 mod steps;
 mod summary;

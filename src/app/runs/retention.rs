@@ -52,6 +52,7 @@ async fn once(hive: &Arc<Hive>) -> Result<(), DbError> {
     }
     let gone = before(limits.keep_history);
     while hive.db.write(move |tx| db::runs::prune(tx, gone, BATCH)).await? == BATCH as usize {}
+    while hive.db.write(move |tx| db::tasks::prune(tx, gone, BATCH)).await? == BATCH as usize {}
     while hive.db.write(move |tx| db::outbox::prune(tx, gone, BATCH)).await? == BATCH as usize {}
     hive.db.write(move |tx| db::jobs::forget_removed(tx, gone)).await?;
     hive.db.write(|tx| db::events::prune(tx, EVENTS)).await?;

@@ -81,9 +81,17 @@ impl Hive {
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
         if tool.kind == Kind::Hive {
-            let args = arguments(self, agent, &tool, args).await?;
-            let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
-            return builtin::call(self, &behalf, name, &args).await.map(|v| ToolReply::answered(name, v));
+            let (hive, behalf, name) =
+                (self.clone(), Behalf { caller: caller.cloned(), agent: agent.clone() }, name.to_owned());
+            // By itself, so that a write is not left half done when the caller has gone.
+            let made = tokio::spawn(async move {
+                let answer = match arguments(&hive, &behalf.agent, &tool, args).await {
+                    Ok(args) => builtin::call(&hive, &behalf, &tool.name, &args).await,
+                    Err(error) => builtin::refused(&tool.name, error),
+                };
+                answer.map(|value| ToolReply::answered(&name, value))
+            });
+            return made.await.map_err(|e| AppError::Internal(e.to_string()))?;
         }
         let agent = self.running_agent(agent)?;
         let preparation = agent.preparation().ok_or_else(|| crate::app::agents::not_prepared(&agent))?;
@@ -110,8 +118,14 @@ impl Hive {
 /// # Errors
 /// It could not be started, or it was ended early.
 pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
-    let call = Call { args: arguments(hive, &call.agent.id, &call.tool, call.args).await?, ..call };
     let began = Instant::now();
+    let call = match arguments(hive, &call.agent.id, &call.tool, call.args).await {
+        Ok(args) => Call { args, ..call },
+        Err(error) if call.tool.kind == Kind::Hive => {
+            return builtin::refused(&call.tool.name, error).map(|v| ToolReply::answered(&call.name, v));
+        }
+        Err(error) => return Err(error),
+    };
     let reply = match &call.tool.kind {
         Kind::Script(script) => {
             // An init that can start nothing more may have been crippled from inside: the driver looks.

@@ -7,6 +7,7 @@ mod ask;
 pub mod builtin;
 pub mod call;
 mod desk;
+mod hints;
 mod list;
 pub mod servers;
 pub mod types;

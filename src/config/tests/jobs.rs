@@ -76,6 +76,7 @@ fn a_job_with_every_key_is_understood() {
         retries: 10,
         jitter: day,
         notify: JobNotify { on_completion: false, interval_minutes: 30, targets: Some(vec!["ops".into()]) },
+        ..JobSpec::new(TriggerSpec::Manual)
     };
     assert_eq!(read, [Job { name: "morning post".into(), enabled: false, spec }]);
 }

@@ -1,45 +1,29 @@
--- Mail between agents and the operator (systems.md D14).
-CREATE TABLE mail (
+-- A background task (systems.md A21): runs that belong to no job. What became of it outlives them.
+CREATE TABLE task (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
-    thread      INTEGER NOT NULL,             -- the first message of the thread
-    reply_to    INTEGER,
-    sender      TEXT NOT NULL,                -- operator | skep (the hive) | an agent
-    recipients  TEXT NOT NULL,                -- JSON list
-    subject     TEXT NOT NULL,
-    body        TEXT NOT NULL,
-    attachments TEXT NOT NULL,                -- mail::Attachment as JSON list
-    attached    INTEGER NOT NULL,             -- bytes of them
-    sent_at     TEXT NOT NULL,
-    automatic   INTEGER NOT NULL,             -- an agent sent it in answer to mail
-    in_a_row    INTEGER NOT NULL,             -- of such messages, up to this one
-    released    INTEGER NOT NULL DEFAULT 0    -- the operator let it go on
+    agent       TEXT NOT NULL,               -- in whose container it runs
+    name        TEXT NOT NULL,
+    action      TEXT NOT NULL,               -- JSON as it is shown
+    run_id      INTEGER NOT NULL,            -- its newest attempt
+    attempt     INTEGER NOT NULL DEFAULT 1,
+    outcome     TEXT CHECK (outcome IN ('completed', 'failed')),
+    result      TEXT,                        -- JSON
+    error       TEXT,
+    created_at  TEXT NOT NULL,
+    started_at  TEXT,                        -- its first attempt
+    finished_at TEXT
 ) STRICT;
-CREATE INDEX mail_thread ON mail (thread, id);
-CREATE INDEX mail_sender ON mail (sender, id);
-CREATE INDEX mail_reply ON mail (reply_to) WHERE reply_to IS NOT NULL;
+CREATE UNIQUE INDEX task_run ON task (run_id);
+CREATE INDEX task_finished ON task (finished_at) WHERE finished_at IS NOT NULL;
 
-CREATE TABLE mail_delivery (
-    mail_id   INTEGER NOT NULL REFERENCES mail (id) ON DELETE CASCADE,
-    recipient TEXT NOT NULL,
-    status    TEXT NOT NULL CHECK (status IN ('queued', 'delivered', 'answered', 'held', 'dead')),
-    reason    TEXT,
-    read_at   TEXT,
-    event_id  INTEGER,                        -- the event whose runs answer it
-    laid      INTEGER NOT NULL DEFAULT 0,     -- its files are in the recipient's workspace
-    PRIMARY KEY (mail_id, recipient)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX mail_delivery_box ON mail_delivery (recipient, mail_id);
-CREATE INDEX mail_delivery_queued ON mail_delivery (mail_id, recipient) WHERE status = 'queued';
-
-CREATE VIRTUAL TABLE mail_search USING fts5 (
-    sender, recipients, subject, body,
-    content = 'mail', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
-);
-CREATE TRIGGER mail_inserted AFTER INSERT ON mail BEGIN
-    INSERT INTO mail_search (rowid, sender, recipients, subject, body)
-    VALUES (new.id, new.sender, new.recipients, new.subject, new.body);
-END;
-CREATE TRIGGER mail_deleted AFTER DELETE ON mail BEGIN
-    INSERT INTO mail_search (mail_search, rowid, sender, recipients, subject, body)
-    VALUES ('delete', old.id, old.sender, old.recipients, old.subject, old.body);
-END;
+-- What the hive itself keeps in mind for models to look up: errors of tasks.
+CREATE TABLE fact (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent      TEXT NOT NULL,                -- in whose name it is kept: orchestrator
+    about      TEXT NOT NULL,                -- the agent that it concerns
+    category   TEXT NOT NULL,
+    fact       TEXT NOT NULL,
+    source     TEXT NOT NULL,                -- what it came of: task:7
+    created_at TEXT NOT NULL
+) STRICT;
+CREATE INDEX fact_category ON fact (category, id);

@@ -29,7 +29,7 @@ const JOBS: usize = 2_000;
 /// Fire times that are decided in one tick: others wait for milliseconds only.
 const FIRES: usize = 5_000;
 /// Runs of one agent that may wait: one that floods its queue must not slow the others down.
-pub(super) const MAX_WAITING: usize = 5_000;
+pub(in crate::db) const MAX_WAITING: usize = 5_000;
 
 /// The agents whose jobs fire, as JSON for a query.
 pub(super) fn firing(world: &World<'_>) -> String {

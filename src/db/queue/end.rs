@@ -8,6 +8,7 @@ use super::{
         error::DbError,
         jobs::{self, FIRED, JobRow},
         runs::{self, Ending, RunRow},
+        tasks::{self, TaskRow},
         time,
     },
     announce,
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     runs::{
         result::Outcome,
-        state::{self, Cause, Effect, RunStatus},
+        state::{self, Cause, Effect, RunStatus, SkipReason},
     },
     scheduler::{job::TriggerSpec, trigger::Fire},
 };
@@ -80,6 +81,10 @@ pub fn finish(
     ])?;
     let Some(run) = runs::get(tx, id)? else { return Ok(None) };
     announce(tx, now, &run, &format!("run:{}", status.as_str()))?;
+    if let Some(task) = tasks::of_run(tx, &run)? {
+        let retry = retry_task(tx, &before, &run, &task, now)?;
+        return Ok(Some(Finished { run, retry, disabled: false }));
+    }
     // Of a job that was deleted nothing more starts.
     let Some(job) = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten() else {
         return Ok(Some(Finished { run, retry: None, disabled: false }));
@@ -111,6 +116,36 @@ fn retry(
     // Another run of the job may have failed for good meanwhile.
     let backoff = job.backoff_until.filter(|_| run.cause != Cause::Manual);
     let due = state::retry_at(run.attempt, run.finished_at.unwrap_or(now)).max(backoff.unwrap_or(now));
+    try_again(tx, before, run, due, now)
+}
+
+/// The next attempt of a task, or its end.
+fn retry_task(
+    tx: &Transaction<'_>,
+    before: &RunRow,
+    run: &RunRow,
+    task: &TaskRow,
+    now: Timestamp,
+) -> Result<Option<i64>, DbError> {
+    let retries = before.spec.as_ref().map_or(0, |spec| spec.retries);
+    if run.status.may_retry() && run.attempt <= retries {
+        let due = state::retry_at(run.attempt, run.finished_at.unwrap_or(now)).max(now);
+        if let Some(next) = try_again(tx, before, run, due, now)? {
+            tasks::tries_again(tx, task, run, next)?;
+            return Ok(Some(next));
+        }
+    }
+    tasks::settle(tx, task, run, now)?;
+    Ok(None)
+}
+
+fn try_again(
+    tx: &Transaction<'_>,
+    before: &RunRow,
+    run: &RunRow,
+    due: Timestamp,
+    now: Timestamp,
+) -> Result<Option<i64>, DbError> {
     let inserted = tx
         .prepare_cached(
             "INSERT INTO run (job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt, status, \
@@ -233,6 +268,9 @@ pub fn cancel(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<Cancelled
             waiting::cancel(tx, now, id, "it was cancelled before it started")?;
             let Some(run) = runs::get(tx, id)? else { return Ok(Cancelled::NoRun) };
             announce(tx, now, &run, "run:cancelled")?;
+            if let Some(task) = tasks::of_run(tx, &run)? {
+                tasks::settle(tx, &task, &run, now)?;
+            }
             Ok(Cancelled::Dropped(run))
         }
         RunStatus::Running => {
@@ -242,6 +280,21 @@ pub fn cancel(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<Cancelled
         }
         over => Ok(Cancelled::Over(over)),
     }
+}
+
+/// Ends a leased run that has not started, because there is nothing to do for it (systems.md A11): it counts as skipped,
+/// nobody is told, and its job goes on as if it had not been. A run that was asked to end meanwhile is cancelled.
+///
+/// # Errors
+/// The database fails.
+pub fn skip_unstarted(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<(), DbError> {
+    let Some(run) = runs::get(tx, id)?.filter(|run| run.status == RunStatus::Running) else { return Ok(()) };
+    if let Some(ending) = run.ending {
+        waiting::cancel(tx, now, id, &ended_by(ending))?;
+        let Some(run) = runs::get(tx, id)? else { return Ok(()) };
+        return announce(tx, now, &run, "run:cancelled");
+    }
+    waiting::end_skipped(tx, now, run, SkipReason::Preflight)
 }
 
 /// Puts back a leased run of which its init proves that it never started; of a job that was disabled or deleted
@@ -254,8 +307,10 @@ pub fn requeue(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, Db
         return Ok(false);
     };
     let job = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten();
+    let task = tasks::of_run(tx, &run)?;
     let never = match (run.ending, job) {
         (Some(ending), _) => Some(ended_by(ending)),
+        (None, None) if task.is_some() => None,
         (None, None) => Some("its job was deleted".to_owned()),
         (None, Some(job)) if !starts(&run, &job) => Some("its job was disabled".to_owned()),
         (None, Some(_)) => None,
@@ -264,6 +319,9 @@ pub fn requeue(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, Db
         waiting::cancel(tx, now, id, &error)?;
         let Some(run) = runs::get(tx, id)? else { return Ok(true) };
         announce(tx, now, &run, "run:cancelled")?;
+        if let Some(task) = task {
+            tasks::settle(tx, &task, &run, now)?;
+        }
         return Ok(true);
     }
     tx.prepare_cached(

@@ -339,4 +339,5 @@ mod events_heard;
 mod kills;
 mod model;
 mod policies;
+mod tasks;
 mod year;

@@ -119,7 +119,7 @@ pub(super) fn skip(
     Ok(())
 }
 
-fn end_skipped(
+pub(super) fn end_skipped(
     tx: &Transaction<'_>,
     now: Timestamp,
     mut run: RunRow,

@@ -9,7 +9,7 @@ use super::{
     keys::{self, Known, STEP},
     reader::{Field, Place, Reader, elements, structured},
 };
-use crate::scheduler::{job::JobSpec, rules};
+use crate::scheduler::{job::JobSpec, preflight, rules};
 
 /// An `execution_plan`.
 enum Plan {
@@ -44,6 +44,13 @@ pub(super) fn read(desk: &mut Desk<'_>, spec: &mut JobSpec) {
         let text = r.text(f)?;
         let text = r.accept(&f.place, rules::instructions(text))?;
         Some(Some(text).filter(|text| !text.trim().is_empty()))
+    });
+    desk.set("preflight", &mut spec.preflight, None, |r, f| {
+        let field = structured(f.clone());
+        let read = preflight::read(&field.value);
+        let place =
+            |below: &str| below.split('/').skip(1).fold(field.place.clone(), |place, key| place.child(key));
+        read.map_err(|(below, what)| r.fault(&place(&below), what, "")).ok().map(Some)
     });
     let steps = follow(desk, plan, spec);
     if desk.r.faults.len() == before {

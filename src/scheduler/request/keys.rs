@@ -18,6 +18,7 @@ pub(super) const JOB: &[Word] = &[
     ("args", &["params", "parameters"]),
     ("instructions", &[]),
     ("execution_plan", &[]),
+    ("preflight", &[]),
     ("required_tools", &[]),
     ("max_steps", &[]),
     ("timeout", &[]),
@@ -87,7 +88,7 @@ const READ_ONLY: &[&str] = &[
 ];
 
 /// What later versions know.
-const LATER: &[&str] = &["preflight", "keywords", "priority", "model"];
+const LATER: &[&str] = &["keywords", "priority", "model"];
 
 /// What a key is.
 pub(super) enum Known {

@@ -33,6 +33,9 @@ pub fn view(agent: &AgentId, name: &str, enabled: bool, spec: &JobSpec) -> Map<S
         put("tool", tool.as_str().into());
         put("args", spec.args.clone().into());
     }
+    if let Some(check) = &spec.preflight {
+        put("preflight", serde_json::to_value(check).unwrap_or_default());
+    }
     put("required_tools", spec.required_tools.clone().into());
     put("max_steps", spec.max_steps.into());
     put("timeout", span(spec.timeout).into());

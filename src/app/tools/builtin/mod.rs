@@ -3,7 +3,10 @@
 
 mod catalogue;
 mod documents;
+mod jobs;
 mod mail;
+mod soul;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -34,7 +37,10 @@ pub(super) struct Described {
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
     static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
-        [catalogue::tools(), documents::tools(), mail::tools()].into_iter().flatten().collect()
+        [catalogue::tools(), documents::tools(), jobs::tools(), mail::tools(), soul::tools(), tasks::tools()]
+            .into_iter()
+            .flatten()
+            .collect()
     });
     &ALL
 }
@@ -51,6 +57,14 @@ pub(super) fn described(name: &str) -> (String, Option<Value>) {
     found.map_or_else(Default::default, |tool| (tool.description.clone(), Some(tool.input_schema.clone())))
 }
 
+/// What a tool answers whose arguments are not what it takes.
+///
+/// # Errors
+/// The same, of a tool that has no form for it.
+pub(super) fn refused(name: &str, error: AppError) -> Result<Value> {
+    if jobs::is_one(name) || tasks::is_one(name) { jobs::refusal(error) } else { Err(error) }
+}
+
 /// Calls one.
 ///
 /// # Errors
@@ -59,10 +73,16 @@ pub async fn call(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: &Map<Stri
     if name == catalogue::NAME {
         return catalogue::call(hive, behalf).await;
     }
+    if name == soul::NAME {
+        return soul::call(hive, behalf, args).await;
+    }
     if let Some(answer) = documents::call(hive, behalf, name, args).await {
         return answer;
     }
-    if let Some(answer) = mail::call(hive, behalf, name, args).await {
+    if let Some(answer) = jobs::call(hive, behalf, name, args).await {
+        return answer;
+    }
+    if let Some(answer) = tasks::call(hive, behalf, name, args).await {
         return answer;
     }
     Err(AppError::NotFound(format!("the hive has no tool {name:?}")))

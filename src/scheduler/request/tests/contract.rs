@@ -149,7 +149,7 @@ fn wrong_values_are_told_with_their_place_and_a_remedy() {
         (json!({"on_completion": true}), "/on_completion", "it belongs in notify"),
         (json!({"trigger": {"jitter": "5s"}}), "/trigger/jitter", "it belongs in the job itself"),
         (json!({"a/b~c": 1}), "/a~1b~0c", "known keys are agent, name"),
-        (json!({"preflight": {"tool": "x"}}), "/preflight", "not supported by this version yet"),
+        (json!({"preflight": {"tool": "x", "runif": 1}}), "/preflight/runif", "did you mean \"run_if\"?"),
     ];
     for (keys, place, told) in cases {
         let trigger = ["event", "every", "trigger"].iter().any(|key| keys.get(key).is_some());

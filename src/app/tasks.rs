@@ -1,0 +1,259 @@
+//! Background tasks (systems.md A21): one tool call, or several in a row, that nobody waits for. A task is a run on the
+//! queue like any other: durable, in its agent's container, held by a halt, bounded by the slots of `[runs]`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{
+    Result,
+    hive::Hive,
+    jobs::{OnceKey, once},
+    types::AppError,
+};
+use crate::{
+    db::{
+        self,
+        facts::Fact,
+        tasks::{NewTask, TaskRow},
+    },
+    ids::AgentId,
+    scheduler::{
+        job::{AGENT_TIMEOUT, DIRECT_TIMEOUT, JobSpec, TriggerSpec},
+        request::shown,
+        rules,
+    },
+    tools::{self, workflow::Action},
+};
+
+/// Attempts after the first (systems.md A21).
+const RETRIES: u32 = 3;
+
+/// A task to be queued.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRequest {
+    /// What it is called, for people.
+    pub name: String,
+    /// `{type: "tool_call", toolName, parameters}`, or `{type: "workflow", workflowSteps: [{id, toolName, parameters}]}`,
+    /// where `{{id.field}}` stands for what an earlier step answered.
+    #[schema(value_type = Object)]
+    pub action: Value,
+    /// In whose container; left out: the caller, else the hive's default agent.
+    #[serde(default, alias = "agent_id", alias = "agentId", skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// A task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskView {
+    /// Grows with every task.
+    pub id: i64,
+    /// The same, as `queue_task` calls it.
+    #[serde(rename = "taskId")]
+    pub task_id: i64,
+    /// In whose container it runs.
+    pub agent: String,
+    /// What it was called.
+    pub name: String,
+    /// What it does, secrets masked.
+    #[schema(value_type = Object)]
+    pub action: Value,
+    /// `queued`, `running`, `completed` or `failed`. What waits for its next attempt is running.
+    pub status: String,
+    /// Its newest run.
+    pub run: i64,
+    /// Which attempt that is, from 1; at most 4.
+    pub attempt: u32,
+    /// What it answered; of a workflow `{steps: [{id, toolName, result}]}`.
+    #[schema(value_type = Value)]
+    pub result: Option<Value>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When its first attempt started.
+    pub started_at: Option<String>,
+    /// When it was over.
+    pub finished_at: Option<String>,
+    /// From its first start to its end.
+    pub duration_ms: Option<i64>,
+}
+
+/// Something that the hive keeps in mind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FactView {
+    /// Grows with every fact.
+    pub id: i64,
+    /// In whose name it is kept: `orchestrator`.
+    pub agent_id: String,
+    /// The agent that it concerns.
+    pub about: String,
+    /// `error`.
+    pub category: String,
+    /// In a sentence or two.
+    pub fact: String,
+    /// What it came of, like `task:7`.
+    pub source: String,
+    /// Since when it is known.
+    pub created_at: String,
+}
+
+impl Hive {
+    /// Queues a task; answers it at once. An agent queues for itself alone.
+    ///
+    /// # Errors
+    /// What is wrong with it, all at once: its name, its action, a tool that does not exist; too much waits; the database
+    /// fails.
+    pub async fn queue_task(
+        self: &Arc<Self>,
+        caller: Option<&AgentId>,
+        request: TaskRequest,
+        key: Option<OnceKey>,
+    ) -> Result<TaskView> {
+        let agent = self.agent_of_task(caller, request.agent.as_deref())?;
+        let mut errors: Vec<(String, String)> = Vec::new();
+        let name = rules::name(&request.name).map_err(|(what, remedy)| {
+            errors.push(("/name".to_owned(), format!("{what} ({remedy})")));
+        });
+        let action = Action::read(&request.action).map_err(|faults| {
+            errors.extend(faults.into_iter().map(|(place, detail)| (format!("/action{place}"), detail)));
+        });
+        if let Ok(action) = &action {
+            let known = self.tools(&agent).await?;
+            let unknown = |(place, name): (String, &str)| {
+                Some((format!("/action{place}"), tools::find(&known, name).err()?))
+            };
+            errors.extend(action.tools().into_iter().filter_map(unknown));
+        }
+        let (Ok(name), Ok(action), true) = (name, action, errors.is_empty()) else {
+            let detail = errors.first().map(|(_, detail)| detail.clone()).unwrap_or_default();
+            return Err(AppError::Invalid { detail, errors });
+        };
+        let new = NewTask { agent: agent.clone(), name, action: action.shown(), spec: spec(action)? };
+        let (now, hive) = (self.now(), self.clone());
+        let queued = self.db.write(move |tx| {
+            once(tx, key.as_ref(), now, || {
+                let task = db::tasks::queue(tx, &new, now)?;
+                let crowded =
+                    || format!("too many runs of agent {agent} wait already; wait until they are through");
+                task.map(|task| hive.task_view(task)).ok_or_else(|| AppError::Conflict(crowded()))
+            })
+        });
+        let view = queued.await?;
+        self.due.notify_one();
+        Ok(view)
+    }
+
+    /// A task.
+    ///
+    /// # Errors
+    /// There is none that the caller may see; the database fails.
+    pub async fn task(&self, caller: Option<&AgentId>, id: i64) -> Result<TaskView> {
+        let task = self.db.read(move |conn| db::tasks::get(conn, id)).await?;
+        let task = task.filter(|task| caller.is_none_or(|caller| task.agent == *caller));
+        task.map(|task| self.task_view(task))
+            .ok_or_else(|| AppError::NotFound(format!("there is no task {id}")))
+    }
+
+    /// What the hive keeps in mind, the newest first, before the one with id `before`. An agent gets what concerns it.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn facts(
+        &self,
+        caller: Option<&AgentId>,
+        category: Option<String>,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<FactView>> {
+        let (caller, before) = (caller.cloned(), before.unwrap_or(i64::MAX));
+        let read =
+            move |conn: &db::Conn| db::facts::list(conn, category.as_deref(), caller.as_ref(), before, limit);
+        let facts = self.db.read(read).await?;
+        Ok(facts.into_iter().map(|fact| self.fact_view(fact)).collect())
+    }
+
+    fn agent_of_task(&self, caller: Option<&AgentId>, named: Option<&str>) -> Result<AgentId> {
+        let wrong = |detail: String| AppError::Invalid {
+            detail: detail.clone(),
+            errors: vec![("/agent".to_owned(), detail)],
+        };
+        let named = named.map(|name| name.parse::<AgentId>().map_err(|e| wrong(e.0))).transpose()?;
+        if let (Some(caller), Some(named)) = (caller, &named)
+            && caller != named
+        {
+            return Err(AppError::Forbidden(format!("agent {caller} may queue tasks for itself alone")));
+        }
+        let agent = named.or_else(|| caller.cloned()).or_else(|| self.default_agent());
+        let agent =
+            agent.ok_or_else(|| wrong("say for which agent: the hive has no default_agent".to_owned()))?;
+        self.find_agent(&agent).map_err(|e| wrong(e.to_string()))?;
+        Ok(agent)
+    }
+
+    fn task_view(&self, task: TaskRow) -> TaskView {
+        let world = self.world();
+        let (zone, masker) = (&world.config.zone, &world.masker);
+        let time = |at: Timestamp| shown(at, Some(zone));
+        let took = task.finished_at.zip(task.started_at);
+        TaskView {
+            id: task.id,
+            task_id: task.id,
+            agent: task.agent.to_string(),
+            name: task.name,
+            action: masker.mask_json(&task.action),
+            status: task.status.as_str().to_owned(),
+            run: task.run,
+            attempt: task.attempt,
+            result: task.result,
+            error: task.error,
+            created_at: time(task.created_at),
+            started_at: task.started_at.map(time),
+            finished_at: task.finished_at.map(time),
+            duration_ms: took.map(|(end, start)| end.as_millisecond() - start.as_millisecond()),
+        }
+    }
+
+    fn fact_view(&self, fact: Fact) -> FactView {
+        FactView {
+            id: fact.id,
+            agent_id: fact.agent,
+            about: fact.about,
+            category: fact.category,
+            fact: self.world().masker.mask_str(&fact.fact).into_owned(),
+            source: fact.source,
+            created_at: shown(fact.created_at, Some(&self.world().config.zone)),
+        }
+    }
+}
+
+/// What its runs are started with: four attempts, each call within the limit of the direct tier.
+fn spec(action: Action) -> Result<JobSpec> {
+    let mut spec = JobSpec { retries: RETRIES, ..JobSpec::new(TriggerSpec::Manual) };
+    match action {
+        Action::ToolCall { tool, parameters } => {
+            (spec.tool, spec.args) = (Some(tool), fitting(parameters, "/action/parameters")?);
+        }
+        Action::Workflow(steps) => {
+            for (n, step) in steps.iter().enumerate() {
+                fitting(step.parameters.clone(), &format!("/action/workflowSteps/{n}/parameters"))?;
+            }
+            let most = DIRECT_TIMEOUT.saturating_mul(u32::try_from(steps.len()).unwrap_or(u32::MAX));
+            spec.timeout = Some(most.min(AGENT_TIMEOUT));
+            spec.workflow = steps;
+        }
+    }
+    Ok(spec)
+}
+
+/// Arguments that fit a process.
+fn fitting(parameters: Map<String, Value>, place: &str) -> Result<Map<String, Value>> {
+    rules::args(parameters).map_err(|(what, remedy)| {
+        let detail = format!("{what} ({remedy})");
+        AppError::Invalid { detail: detail.clone(), errors: vec![(place.to_owned(), detail)] }
+    })
+}
