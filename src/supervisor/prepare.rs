@@ -372,7 +372,7 @@ fn build_prompt(
         for server in &skill.mcp_servers {
             let key =
                 ServerKey { agent: agent.clone(), skill: skill.id.clone(), server: server.name.clone() };
-            let told = hive.tools.of_server(&key, &prepared.digest);
+            let told = hive.tools.last_of_server(&key);
             let names = told.iter().flat_map(|told| &told.tools).map(|tool| tool.name.clone());
             let mut names: Vec<String> = names.take(PROMPT_TOOLS + 1).collect();
             if names.len() > PROMPT_TOOLS {

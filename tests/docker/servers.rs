@@ -96,7 +96,8 @@ impl TestHive {
     }
 }
 
-const CONFIG: &str = "[agents.one]\nskills = [\"pocket\"]\n[agents.two]\nskills = [\"pocket\"]\n";
+const CONFIG: &str =
+    "[agents.one]\nskills = [\"pocket@latest\"]\n[agents.two]\nskills = [\"pocket@latest\"]\n";
 
 async fn pocket() -> TestHive {
     let mut hive = TestHive::new(CONFIG);
@@ -122,7 +123,7 @@ async fn install(folder: &Path, script: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_npm_and_pypi_run_without_network_for_people_programs_and_jobs() {
     let mut hive = TestHive::new(
-        "[registry.limits]\nfiles = 20000\ntotal = \"256MiB\"\n[agents.one]\nskills = [\"kit\", \"clock\"]\n",
+        "[registry.limits]\nfiles = 20000\ntotal = \"256MiB\"\n[agents.one]\nskills = [\"kit@1.0.0\", \"clock@1.0.0\"]\n",
     );
     let npm = "npm install --silent --no-fund --no-audit --no-bin-links @modelcontextprotocol/server-filesystem \
         @modelcontextprotocol/server-everything @modelcontextprotocol/server-memory >&2";
@@ -298,7 +299,7 @@ async fn tools_that_change_are_taken_up_told_of_and_kept_beyond_the_supervisor()
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(hive.served().await.contains(&"grown".to_owned()));
-    let events = hive.text("/v1/events?name=tools:changed").await;
+    let events = hive.text("/v1/events?follow=false&last=100&name=tools:changed").await;
     assert!(events.contains("\"server\":\"pocket\""), "{events}");
 
     hive.kill();
@@ -326,7 +327,8 @@ async fn servers_that_cannot_be_used_are_warnings_and_keep_no_listing_waiting() 
     hive.start().await;
     hive.running("one").await;
     assert_eq!(hive.served().await, Vec::<String>::new());
-    let agent = hive.agent("one").await;
+    let silent = |agent: &Value| agent["warnings"].to_string().contains("handshake");
+    let agent = hive.until("one", "told of the silent one", silent).await;
     let warnings = agent["warnings"].to_string();
     for words in [
         "quits of skill broken: it ended with code 7: no licence",

@@ -71,6 +71,13 @@ pub struct Desk {
 }
 
 impl Desk {
+    /// What a server told of last, also when another version of its skill is in force by now: until that one is asked,
+    /// its tools are taken to be the same.
+    #[must_use]
+    pub fn last_of_server(&self, key: &ServerKey) -> Option<Arc<ServerTools>> {
+        lock(&self.servers).get(key).cloned()
+    }
+
     /// What a server had, if it was of this content.
     #[must_use]
     pub fn of_server(&self, key: &ServerKey, digest: &Digest) -> Option<Arc<ServerTools>> {

@@ -41,7 +41,7 @@ pub fn known(
         tools.extend(scripts.map(|path| Tool::script(skill.clone(), resolved.version.clone(), path, own)));
         for server in manifest.mcp_servers {
             let key = ServerKey { agent: agent.clone(), skill: skill.clone(), server: server.name };
-            let Some(told) = desk.of_server(&key, &resolved.digest) else { continue };
+            let Some(told) = desk.last_of_server(&key) else { continue };
             let names = told.tools.iter();
             tools.extend(names.map(|tool| Tool::of_server(skill.clone(), &key.server, &tool.name, own)));
         }
@@ -147,10 +147,10 @@ fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
                     let said = scripts.as_ref().and_then(|scripts| scripts.get(&script.path)).cloned();
                     said.map_or_else(Default::default, |said| (said.description, said.input_schema))
                 }
-                (Kind::Server { skill, server }, Some(digest)) => {
+                (Kind::Server { skill, server }, Some(_)) => {
                     let key =
                         ServerKey { agent: agent.clone(), skill: skill.clone(), server: server.clone() };
-                    let told = hive.tools.of_server(&key, &digest);
+                    let told = hive.tools.last_of_server(&key);
                     let told = told.as_ref().and_then(|told| told.tools.iter().find(|t| t.name == tool.name));
                     told.map_or_else(Default::default, |told| {
                         (told.description.clone(), Some(told.input_schema.clone()))

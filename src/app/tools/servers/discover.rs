@@ -6,14 +6,16 @@ use futures_util::future::join_all;
 
 use super::{plan, start};
 use crate::{
-    app::{Result, hive::Hive, types::AppError},
+    app::{Result, hive::Hive, tools::desk::ServerKey, types::AppError},
     ids::AgentId,
     supervisor::{agent::Agent, prepare::Preparation},
-    tools::{self, Tool},
+    tools::{self, Kind, Tool},
 };
 
 /// A listing waits no longer than this; what takes longer goes on, and is in the next one.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What a start takes beside the handshake, so that one that fails is told of in the same listing.
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// Whether some server of an agent never told of its tools.
 pub(in crate::app) fn undiscovered(hive: &Hive, preparation: &Preparation) -> bool {
@@ -35,7 +37,7 @@ impl Hive {
 
     async fn discover_with(self: &Arc<Self>, agent: &Arc<Agent>, preparation: &Preparation) {
         let starts = unknown(self, preparation).map(|plan| async {
-            let patience = plan.startup.min(PATIENCE);
+            let patience = (plan.startup + MARGIN).min(PATIENCE);
             // Its failure is told as a warning.
             drop(tokio::time::timeout(patience, start::up(self, agent, plan)).await);
         });
@@ -53,11 +55,22 @@ impl Hive {
         find: impl Fn(&[Tool]) -> Result<Tool>,
     ) -> Result<Tool> {
         match find(&self.tools(agent).await?) {
+            // What another version told of its arguments is no measure for this one's.
+            Ok(tool) if self.is_stale(agent, &tool) => {}
             Err(AppError::NotFound(_)) => {}
             other => return other,
         }
         self.discover(agent).await;
         find(&self.tools(agent).await?)
+    }
+
+    /// Whether a tool is known only from another version of its skill.
+    fn is_stale(&self, agent: &AgentId, tool: &Tool) -> bool {
+        let Kind::Server { skill, server } = &tool.kind else { return false };
+        let key = ServerKey { agent: agent.clone(), skill: skill.clone(), server: server.clone() };
+        let preparation = self.find_agent(agent).ok().and_then(|agent| agent.preparation());
+        let prepared = preparation.as_ref().and_then(|p| p.skills.iter().find(|s| s.skill.id == *skill));
+        prepared.is_some_and(|prepared| self.tools.of_server(&key, &prepared.digest).is_none())
     }
 
     /// As [`Self::find_tool`], by the agent's names.

@@ -53,7 +53,7 @@ pub(in crate::app) fn told(hive: &Hive, agent: &AgentId, prepared: &PreparedSkil
     for server in &prepared.skill.mcp_servers {
         let skill = prepared.skill.id.clone();
         let key = ServerKey { agent: agent.clone(), skill, server: server.name.clone() };
-        if let Some(told) = hive.tools.of_server(&key, &prepared.digest) {
+        if let Some(told) = hive.tools.last_of_server(&key) {
             let names = told.tools.iter();
             tools.extend(
                 names.map(|tool| Tool::of_server(key.skill.clone(), &key.server, &tool.name, prepared.own)),
