@@ -117,7 +117,7 @@ impl Connection {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let gate = Gate::new();
+        let gate = Gate::new(true);
         let (reader, writer) =
             (gate::Read::new(reader, gate.clone()), gate::Write::new(writer, gate.clone()));
         let transport = AsyncRwTransport::new_client(reader, writer).with_max_line_length(MAX_MESSAGE);
@@ -143,7 +143,7 @@ impl Connection {
             shaken = timeout(within, serve) => shaken,
             () = shut.cancelled() => return Err(gate.why().unwrap_or(McpFault::Closed)),
         };
-        let why = |fault: McpFault| gate.why().unwrap_or(fault);
+        let why = |fault: McpFault| gate.fault(fault);
         let service = shaken.map_err(|_| McpFault::Handshake(within))?.map_err(|e| why(e.into()))?;
         let peer = service.peer();
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
@@ -254,7 +254,7 @@ impl Connection {
         };
         let fault = tokio::select! {
             answer = answered => {
-                return answer.map_err(|e| self.gate.why().unwrap_or_else(|| e.into()));
+                return answer.map_err(|e| self.gate.fault(e.into()));
             }
             () = tokio::time::sleep(left) => McpFault::Silent(limit),
             () = ended.cancelled() => McpFault::Cancelled,

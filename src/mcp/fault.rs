@@ -61,7 +61,7 @@ impl From<ServiceError> for McpFault {
                 Self::Refused { code: said.code.0, message: excerpt(&said.message) }
             }
             ServiceError::TransportClosed => Self::Closed,
-            ServiceError::TransportSend(e) => Self::Unreachable(excerpt(&e.to_string())),
+            ServiceError::TransportSend(e) => Self::Unreachable(excerpt(&e.error.to_string())),
             ServiceError::Cancelled { .. } => Self::Cancelled,
             ServiceError::Timeout { timeout } => Self::Silent(timeout),
             other => Self::Odd(excerpt(&other.to_string())),
@@ -77,7 +77,7 @@ impl From<ClientInitializeError> for McpFault {
                 Self::Refused { code: said.code.0, message: excerpt(&said.message) }
             }
             ClientInitializeError::TransportError { error, .. } => {
-                Self::Unreachable(excerpt(&error.to_string()))
+                Self::Unreachable(excerpt(&error.error.to_string()))
             }
             ClientInitializeError::Cancelled => Self::Cancelled,
             other => Self::Odd(format!("it does not keep to MCP: {}", excerpt(&other.to_string()))),

@@ -38,6 +38,8 @@ pub(super) struct Gate {
     stalled: AtomicBool,
     /// Counts messages that were too large.
     pub(super) oversized: watch::Sender<u64>,
+    /// Over pipes of a process: what cannot be written has nobody to read it.
+    piped: bool,
     /// Cancelled to cut the connection off.
     pub(super) shut: CancellationToken,
     /// Cancelled when the connection is of no more use.
@@ -55,11 +57,12 @@ struct State {
 }
 
 impl Gate {
-    pub(super) fn new() -> Arc<Self> {
+    pub(super) fn new(piped: bool) -> Arc<Self> {
         let state = State { room: BURST, filled: Instant::now(), asked: 0, unread: 0, why: None };
         Arc::new(Self {
             state: Mutex::new(state),
             stalled: AtomicBool::new(false),
+            piped,
             oversized: watch::Sender::default(),
             shut: CancellationToken::new(),
             over: CancellationToken::new(),
@@ -81,6 +84,17 @@ impl Gate {
     /// Why the connection was shut, if it was from here.
     pub(super) fn why(&self) -> Option<McpFault> {
         self.lock().why.clone()
+    }
+
+    /// What a fault of the connection comes of.
+    pub(super) fn fault(&self, fault: McpFault) -> McpFault {
+        match fault {
+            McpFault::Closed | McpFault::Cancelled | McpFault::Unreachable(_) if self.why().is_some() => {
+                self.why().unwrap_or(fault)
+            }
+            McpFault::Unreachable(_) if self.piped => McpFault::Closed,
+            fault => fault,
+        }
     }
 
     fn flood(&self, why: &'static str) -> McpFault {
@@ -179,8 +193,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for Read<R> {
         if read.is_empty() {
             self.gate.over.cancel();
         }
-        let counted = self.count(read);
-        Poll::Ready(counted.map_err(io::Error::other))
+        if self.count(read).is_err() {
+            // An end, and no error: the gate keeps the reason, and no library writes it into the log.
+            buf.set_filled(before);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -102,7 +102,7 @@ impl Connection {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         };
-        Self::shake(transport, Gate::new(), mode, within).await
+        Self::shake(transport, Gate::new(false), mode, within).await
     }
 }
 

@@ -190,11 +190,15 @@ async fn servers_of_npm_and_pypi_run_without_network_for_people_programs_and_job
     let noon = json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
     let time = hive.call("convert_time", noon).await;
     assert_eq!(time["result"]["time_difference"], "+9.0h", "{time:#}");
-    let prompt = hive.text("/v1/agents/one/prompt").await;
-    assert!(
-        prompt.contains("# MCP Tools") && prompt.contains("- time: get_current_time, convert_time"),
-        "{prompt}"
-    );
+    let began = Instant::now();
+    loop {
+        let prompt = hive.text("/v1/agents/one/prompt").await;
+        if prompt.contains("# MCP Tools") && prompt.contains("- time: get_current_time, convert_time") {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{prompt}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -312,7 +316,7 @@ async fn tools_that_change_are_taken_up_told_of_and_kept_beyond_the_supervisor()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_cannot_be_used_are_warnings_and_keep_no_listing_waiting() {
-    let mut hive = TestHive::new("[agents.one]\nskills = [\"broken\", \"lacking\"]\n");
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"broken@1.0.0\", \"lacking@1.0.0\"]\n");
     let server = |name: &str, script: &str, seconds: u32| json!({ "name": name, "command": "bash", "args": ["-c", script], "startup_timeout": seconds });
     let servers = json!([
         server("quits", "echo 'no licence' >&2; exit 7", 5),
