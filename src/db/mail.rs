@@ -9,7 +9,7 @@ use super::{
     error::{DbError, DbFault},
     parse_time,
     runs::{self, RunRow},
-    skills::search::quoted,
+    skills::search::{apart, quoted},
     time,
 };
 use crate::{
@@ -179,6 +179,9 @@ pub fn insert(tx: &Transaction<'_>, new: &NewMail, now: Timestamp) -> Result<i64
     if new.thread.is_none() {
         tx.prepare_cached("UPDATE mail SET thread = id WHERE id = ?1")?.execute([id])?;
     }
+    let parties: Vec<&str> = [&new.from].into_iter().chain(to).map(Party::as_str).collect();
+    tx.prepare_cached("INSERT INTO mail_search (rowid, parties, subject, body) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![id, parties.join(" "), apart(&new.subject), apart(&new.body)])?;
     let sql = "INSERT INTO mail_delivery (mail_id, recipient, status, reason) VALUES (?1, ?2, ?3, ?4)";
     for (to, status, reason) in &new.to {
         tx.prepare_cached(sql)?.execute(params![id, to.as_str(), status.as_str(), reason])?;

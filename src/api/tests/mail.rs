@@ -123,6 +123,19 @@ async fn mail_is_found_by_its_words_and_comes_in_pages() {
     assert_eq!(subjects(&open.mailbox("reader", "q=red%20bicycle").await), ["s0"]);
     assert_eq!(subjects(&open.mailbox("reader", "q=%22at%22%20NEAR(").await), ["s2"]);
     assert!(open.mailbox("writer", "q=bicycle").await.is_empty(), "others' mail is not found");
+    let japanese = json!({"to": "reader", "subject": "週報", "body": "来週までに送ってください"});
+    let id = open.sent(false, &japanese).await["id"].as_i64().unwrap();
+    assert_eq!(open.mailbox("reader", "q=%E6%9D%A5%E9%80%B1").await.len(), 1);
+    let forget = open.hive.db.write(|tx| db::mail::prune(tx, jiff::Timestamp::MAX, 100));
+    assert_eq!(
+        forget.await.unwrap(),
+        usize::try_from(id).unwrap(),
+        "of what waits for nobody nothing is left"
+    );
+    assert!(open.mailbox("reader", "q=%E6%9D%A5%E9%80%B1").await.is_empty());
+    for (n, body) in ["the red bicycle", "a blue bicycle", "nothing"].iter().enumerate() {
+        open.sent(false, &json!({"to": "reader", "subject": format!("s{n}"), "body": body})).await;
+    }
     let page = open.call("GET", "/v1/agents/reader/mail?limit=2", "").await.json();
     let next = page["next"].as_str().unwrap();
     let rest = open.mailbox("reader", &format!("limit=2&cursor={next}")).await;
@@ -162,7 +175,10 @@ async fn an_answer_of_the_agents_own_is_the_only_one() {
     let mail = open.sent(false, &letter("writer")).await;
     let body = json!({"body": "Well."}).to_string();
     let reply = open.call_as_agent("POST", "/v1/agents/writer/tools/reply_mail", &body).await;
-    assert!(reply.status == 422 && reply.body.contains("no run answers one just now"), "{reply:?}");
+    assert!(
+        reply.json()["result"]["success"] == false && reply.body.contains("no run answers one just now"),
+        "{reply:?}"
+    );
     let body = json!({"id": mail["id"], "body": "Well."}).to_string();
     let reply = open.call_as_agent("POST", "/v1/agents/writer/tools/reply_mail", &body).await.json();
     assert_eq!(

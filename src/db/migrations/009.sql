@@ -31,15 +31,11 @@ CREATE TABLE mail_delivery (
 CREATE INDEX mail_delivery_box ON mail_delivery (recipient, mail_id);
 CREATE INDEX mail_delivery_queued ON mail_delivery (mail_id, recipient) WHERE status = 'queued';
 
+-- What is searched of each message, written by the program as it searches.
 CREATE VIRTUAL TABLE mail_search USING fts5 (
-    sender, recipients, subject, body,
-    content = 'mail', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
+    parties, subject, body,
+    content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
 );
-CREATE TRIGGER mail_inserted AFTER INSERT ON mail BEGIN
-    INSERT INTO mail_search (rowid, sender, recipients, subject, body)
-    VALUES (new.id, new.sender, new.recipients, new.subject, new.body);
-END;
 CREATE TRIGGER mail_deleted AFTER DELETE ON mail BEGIN
-    INSERT INTO mail_search (mail_search, rowid, sender, recipients, subject, body)
-    VALUES ('delete', old.id, old.sender, old.recipients, old.subject, old.body);
+    DELETE FROM mail_search WHERE rowid = old.id;
 END;

@@ -103,7 +103,7 @@ pub fn snippets(conn: &Connection, words: &str, hits: &[Hit]) -> Result<Vec<Stri
 }
 
 /// The text with every Chinese, Japanese and Korean character set apart from letters beside it.
-fn apart(text: &str) -> Cow<'_, str> {
+pub(in crate::db) fn apart(text: &str) -> Cow<'_, str> {
     if !text.contains(stands_alone) {
         return text.into();
     }

@@ -1,12 +1,12 @@
 //! Mail under the names that models know (systems.md D14): `send_mail`, `reply_mail`, `list_mail`, `read_mail`. They
-//! answer `{success, data}`.
+//! answer `{success, data | error}`.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Behalf, Described};
+use super::{Behalf, Described, jobs};
 use crate::{
     app::{
         Result,
@@ -96,8 +96,14 @@ pub(super) async fn call(
     args: &Map<String, Value>,
 ) -> Option<Result<Value>> {
     let known = NAMES.iter().find(|known| **known == name)?;
-    let data = one(hive, behalf, known, Value::Object(args.clone())).await;
-    Some(data.map(|data| json!({"success": true, "data": data})))
+    Some(match one(hive, behalf, known, Value::Object(args.clone())).await {
+        Ok(data) => Ok(json!({"success": true, "data": data})),
+        Err(error) => jobs::refusal(error),
+    })
+}
+
+pub(super) fn is_one(name: &str) -> bool {
+    NAMES.contains(&name)
 }
 
 async fn one(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: Value) -> Result<Value> {

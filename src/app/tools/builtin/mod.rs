@@ -62,7 +62,11 @@ pub(super) fn described(name: &str) -> (String, Option<Value>) {
 /// # Errors
 /// The same, of a tool that has no form for it.
 pub(super) fn refused(name: &str, error: AppError) -> Result<Value> {
-    if jobs::is_one(name) || tasks::is_one(name) { jobs::refusal(error) } else { Err(error) }
+    if jobs::is_one(name) || mail::is_one(name) || tasks::is_one(name) {
+        jobs::refusal(error)
+    } else {
+        Err(error)
+    }
 }
 
 /// Calls one.
