@@ -346,11 +346,14 @@ async fn claude_code_sees_and_calls_through_mcp_what_its_run_requires_and_no_mor
     assert_eq!((&run["summary"], &run["steps"]), (&json!("The bees are fine."), &json!(2)), "{run:#}");
 
     let requests = requests(&hive);
-    let last = requests.iter().rfind(|r| r["url"].as_str().unwrap().starts_with("/v1/messages")).unwrap();
-    let tools = last["body"]["tools"].as_array().unwrap();
-    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap());
-    let ours: Vec<&str> = names.filter(|name| name.starts_with("mcp__")).collect();
-    assert_eq!(ours, ["mcp__skep__look"], "exactly what the job requires");
+    let asked = |r: &&Value| r["url"].as_str().unwrap().starts_with("/v1/messages");
+    let last = requests.iter().rfind(asked).unwrap();
+    let tools =
+        requests.iter().filter(asked).flat_map(|r| r["body"]["tools"].as_array().into_iter().flatten());
+    let names = tools.filter_map(|tool| tool["name"].as_str());
+    let all: BTreeSet<&str> = names.collect();
+    let ours: Vec<&str> = all.iter().copied().filter(|name| name.starts_with("mcp__")).collect();
+    assert_eq!(ours, ["mcp__skep__look"], "exactly what the job requires, of {all:?} in {:#}", last["body"]);
     let messages = last["body"]["messages"].as_array().unwrap();
     let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
     let results: Vec<String> =

@@ -76,7 +76,8 @@ pub struct McpParams {
 /// with `initialize`; it is its caller's alone, and ends after an hour in which nobody used it.
 #[utoipa::path(post, path = "/mcp", tag = TAG,
     params(McpParams, ("Mcp-Session-Id" = Option<String>, Header), ("MCP-Protocol-Version" = Option<String>, Header)),
-    request_body(content = Object, description = "A JSON-RPC message"),
+    request_body(content = Object, description = "A JSON-RPC message",
+        example = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})),
     responses((status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
         (status = 202, description = "A notification was taken"), Refusals))]
 pub async fn send(
@@ -121,7 +122,8 @@ pub async fn end(
 /// more often than its `max_steps`. Without sessions; always answered as JSON.
 #[utoipa::path(post, path = "/v1/runs/{id}/mcp", tag = "runs",
     params(("id" = i64, Path), ("MCP-Protocol-Version" = Option<String>, Header)),
-    request_body(content = Object, description = "A JSON-RPC message"),
+    request_body(content = Object, description = "A JSON-RPC message",
+        example = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})),
     responses((status = 200, body = Object), (status = 202, description = "A notification was taken"), Refusals))]
 pub async fn of_run(
     State(hive): State<Arc<Hive>>,

@@ -8,11 +8,11 @@ use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, GetSkillRequestParams,
-        GetSkillResult, Implementation, ListResourcesResult, ListSkillsResult, ListToolsResult,
-        PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
-        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-        SubscriptionFilter, Tool,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode,
+        GetSkillRequestParams, GetSkillResult, Implementation, ListResourcesResult, ListSkillsResult,
+        ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+        ServerConfig, SubscriptionFilter, Tool,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::{names, results, sessions::Who, skills};
 use crate::{
     app::{Hive, tools::types::ToolReply, types::AppError},
+    ids::AgentId,
     tools,
 };
 
@@ -49,6 +50,16 @@ fn who(ctx: &Context) -> Answer<Who> {
     let parts = ctx.extensions.get::<Parts>();
     let who = parts.and_then(|parts| parts.extensions.get::<Who>()).cloned();
     who.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))
+}
+
+/// Whose skills are asked for: a run's endpoint has tools alone.
+fn whose_skills(ctx: &Context) -> Answer<AgentId> {
+    let who = who(ctx)?;
+    if who.run.is_some() {
+        let why = "a run's own endpoint has tools and no resources";
+        return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None));
+    }
+    Ok(who.agent)
 }
 
 /// What could not be read or found, for lists and resources.
@@ -240,8 +251,8 @@ impl ServerHandler for Server {
         params: Option<PaginatedRequestParams>,
         ctx: Context,
     ) -> Answer<ListResourcesResult> {
-        let who = who(&ctx)?;
-        let (items, next) = page(skills::resources(&self.hive, &who.agent).await?, params)?;
+        let agent = whose_skills(&ctx)?;
+        let (items, next) = page(skills::resources(&self.hive, &agent).await?, params)?;
         let mut list =
             ListResourcesResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         list.next_cursor = next;
@@ -253,7 +264,7 @@ impl ServerHandler for Server {
         params: ReadResourceRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceResponse> {
-        skills::read(&self.hive, &who(&ctx)?.agent, params.uri).await.map(Into::into)
+        skills::read(&self.hive, &whose_skills(&ctx)?, params.uri).await.map(Into::into)
     }
 
     async fn list_skills(
@@ -261,8 +272,8 @@ impl ServerHandler for Server {
         params: Option<PaginatedRequestParams>,
         ctx: Context,
     ) -> Answer<ListSkillsResult> {
-        let who = who(&ctx)?;
-        let (items, next) = page(skills::list(&self.hive, &who.agent).await?, params)?;
+        let agent = whose_skills(&ctx)?;
+        let (items, next) = page(skills::list(&self.hive, &agent).await?, params)?;
         let mut list =
             ListSkillsResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         list.next_cursor = next;
@@ -270,7 +281,7 @@ impl ServerHandler for Server {
     }
 
     async fn get_skill(&self, params: GetSkillRequestParams, ctx: Context) -> Answer<GetSkillResult> {
-        let skills = skills::list(&self.hive, &who(&ctx)?.agent).await?;
+        let skills = skills::list(&self.hive, &whose_skills(&ctx)?).await?;
         let found = skills.into_iter().find(|skill| skill.uri == params.uri);
         found
             .map(GetSkillResult::new)
@@ -282,7 +293,7 @@ impl ServerHandler for Server {
         params: ReadResourceDirectoryRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceDirectoryResult> {
-        let all = skills::directory(&self.hive, &who(&ctx)?.agent, &params.uri).await?;
+        let all = skills::directory(&self.hive, &whose_skills(&ctx)?, &params.uri).await?;
         let cursor = PaginatedRequestParams::default().with_cursor(params.cursor);
         let (items, next) = page(all, Some(cursor))?;
         let mut list =

@@ -331,7 +331,7 @@ async fn a_soul_is_edited_by_its_agent_where_the_operator_allows_it() {
             "You.\n# Writer\nStay kind. Stay brief.\n",
         ),
         (json!({ "operation": "delete", "content": " Stay brief." }), "You.\n# Writer\nStay kind.\n"),
-        (json!({ "operation": "replace", "content": "# Anew\n" }), "# Anew\n"),
+        (json!({ "operation": "replace", "content": "# Anew, anew\n" }), "# Anew, anew\n"),
     ] {
         let edited = edit(args.clone()).await;
         assert_eq!((&edited["isError"], soul().as_str()), (&json!(false), after), "{args} {edited:#}");
@@ -346,6 +346,6 @@ async fn a_soul_is_edited_by_its_agent_where_the_operator_allows_it() {
     ] {
         let refused = edit(args.clone()).await;
         assert!(refused["isError"] == true && text(&refused).contains(why), "{args} {refused:#}");
-        assert_eq!(soul(), "# Anew\n");
+        assert_eq!(soul(), "# Anew, anew\n");
     }
 }
