@@ -53,7 +53,7 @@ down: ## stop the demo hive
 	"$(SKEP)" down
 
 .PHONY: judges
-judges: setup ## install what judges the API from outside
+judges: images ## install what judges the API and the MCP server from outside
 	@bash tests/judges/install.sh "$(CARGO_TARGET_DIR)/judges"
 
 .PHONY: test
@@ -70,7 +70,7 @@ test: images judges ## run every check and test, those on a real engine included
 
 .PHONY: bench
 bench: images ## run the benchmark and print its table
-	@cargo bench --locked --bench resolve --bench hive --bench jobs --bench registry
+	@cargo bench --locked --bench resolve --bench hive --bench jobs --bench registry --bench tools
 
 .PHONY: clean
 clean: ## remove what cargo built (images and hives stay)

@@ -9,7 +9,7 @@
 //!    `secrets::grants`, `config::model`, `scheduler::{job, preflight, rules, request, trigger,
 //!    due}`, `runs::{state, result}`, `notify::{allow, message, sign, throttle}`, `tools`. No runtime, no files, no clock:
 //!    `now` is a parameter.
-//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `notify`, `registry`, `sandbox`, `secrets`,
+//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `mcp`, `notify`, `registry`, `sandbox`, `secrets`,
 //!    `watcher`.
 //! 4. `app`, the use cases, and `supervisor`, the driver.
 //! 5. `api`, the HTTP edge.
@@ -22,8 +22,8 @@
 //! - Published bytes never change; what an agent can write is copied before it is looked at.
 //! - Secrets have no `Debug` and no `Serialize`; they travel from the store to the init, and to the targets of notices
 //!   that name them, and nowhere else.
-//! - bollard stays in `engine/docker*`, rusqlite in `db`, axum in `api`, the crate notify in `watcher`; the environment
-//!   is read in `config::env` alone; only `bin/` ends the process. No lock is held across an `.await`.
+//! - bollard stays in `engine/docker*`, rusqlite in `db`, axum in `api`, rmcp in `mcp` and `api`, the crate notify in
+//!   `watcher`; the environment is read in `config::env` alone; only `bin/` ends the process. No lock is held across an `.await`.
 
 #[cfg(feature = "host")]
 pub mod api;
@@ -49,6 +49,8 @@ pub mod ids;
 pub mod images;
 #[cfg(feature = "host")]
 pub mod init;
+#[cfg(feature = "host")]
+pub mod mcp;
 #[cfg(feature = "host")]
 pub mod notify;
 #[cfg(feature = "host")]

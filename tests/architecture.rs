@@ -52,6 +52,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("engine", 3),
     ("images", 3),
     ("init", 3),
+    ("mcp", 3),
     ("notify", 3),
     ("registry", 3),
     ("sandbox", 3),
@@ -166,6 +167,7 @@ fn each_library_stays_in_its_room() {
         ("bollard", &["engine/docker"]),
         ("rusqlite", &["db/"]),
         ("axum", &["api/"]),
+        ("rmcp", &["mcp/", "api/mcp"]),
         // Of the crate notify, which shares its name with a module: nothing is watched without naming this.
         ("RecursiveMode", &["watcher/"]),
         ("clap::", &["cli/"]),

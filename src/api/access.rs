@@ -45,6 +45,7 @@ const AGENT_READS: &[&str] = &[
     "/v1/runs/{id}/output",
     "/v1/runs/{id}/tools",
     "/v1/tools",
+    "/mcp",
     "/v1/tasks/{id}",
     "/v1/facts",
     "/v1/agents/{agent}/tools",
@@ -85,6 +86,9 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/schedules/preview"),
     (Method::POST, "/v1/runs/{id}/tools/{tool}"),
     (Method::POST, "/v1/runs/{id}/act"),
+    (Method::POST, "/v1/runs/{id}/mcp"),
+    (Method::POST, "/mcp"),
+    (Method::DELETE, "/mcp"),
     (Method::POST, "/v1/agents/{agent}/tools/{tool}"),
     (Method::POST, "/v1/tasks"),
 ];

@@ -105,7 +105,8 @@ pub async fn soul(State(hive): State<Arc<Hive>>, Name(agent): Name<AgentId>) -> 
 /// Replaces the agent's soul.
 #[utoipa::path(put, path = "/v1/agents/{agent}/soul", tag = TAG,
     params(("agent" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
-    request_body(content((String = "text/markdown"), (String = "text/plain"))),
+    request_body(content((String = "text/markdown", example = "# Writer\n\nYou write the weekly report.\n"),
+        (String = "text/plain", example = "You write the weekly report."))),
     responses((status = 204, description = "Replaced"), Problems))]
 pub async fn set_soul(
     State(hive): State<Arc<Hive>>,

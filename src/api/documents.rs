@@ -50,7 +50,7 @@ pub struct DocumentParams {
 /// A new document.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"name": "quarterly-reports", "title": "Quarterly reports",
-    "description": "How the quarterly reports are built", "content": "# Quarterly reports\n", "tags": ["reports"]}))]
+    "description": "How the quarterly reports are built", "content": "# Quarterly reports\n\n- Headers are bold.\n", "tags": ["reports"]}))]
 pub struct NewDocument {
     /// A slug that no skill has: lowercase letters, digits and hyphens, at most 64.
     pub name: String,

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::{
     Json,
+    body::Body,
     extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
 
 use super::{
@@ -42,8 +44,26 @@ pub async fn doctor(
     page.cut(findings, Order::AsGiven, |f| &f.check).map(Json)
 }
 
+/// A backup of the hive as it runs, as `skep backup` writes it, without secrets: a tar in zstd for `skep restore`.
+/// An `Idempotency-Key` is accepted and not remembered: a repeat is a backup of its own.
+#[utoipa::path(post, path = "/v1/backup", tag = "hive",
+    params(("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, description = "The archive", body = [u8], content_type = "application/zstd"), Problems))]
+pub async fn backup(State(hive): State<Arc<Hive>>) -> Answer<Response> {
+    let name = format!("attachment; filename=\"{}.tar.zst\"", hive.name);
+    let (file, size) = work::write(async move { hive.backup().await }).await?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/zstd".to_owned()),
+        (header::CONTENT_LENGTH, size.to_string()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    let pieces = ReaderStream::new(tokio::fs::File::from_std(file));
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
 /// How to shut down.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"stop_agents": true}))]
 #[serde(deny_unknown_fields)]
 pub struct ShutdownRequest {
     /// Also stop the agents' containers; else they go on and are adopted at the next start.

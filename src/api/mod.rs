@@ -15,6 +15,7 @@ mod guard;
 mod halts;
 mod hive;
 mod jobs;
+mod mcp;
 mod metrics;
 mod observe;
 mod page;
@@ -34,7 +35,7 @@ mod work;
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::DefaultBodyLimit,
     http::{StatusCode, Uri},
     middleware::{from_fn, from_fn_with_state},
@@ -124,6 +125,8 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(run_tools::list))
         .routes(routes!(run_tools::call))
         .routes(routes!(run_tools::act))
+        .routes(routes!(mcp::send, mcp::listen, mcp::end))
+        .routes(routes!(mcp::of_run))
         .routes(routes!(tools::list))
         .routes(routes!(tools::of_agent))
         .routes(routes!(tools::call))
@@ -135,6 +138,7 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(events::list, events::raise))
         .routes(routes!(hive::show))
         .routes(routes!(hive::doctor))
+        .routes(routes!(hive::backup))
         .routes(routes!(hive::shutdown))
         .routes(routes!(hive::healthz))
         .routes(routes!(hive::readyz))
@@ -161,6 +165,7 @@ fn inside(hive: Arc<Hive>) -> Router {
     router
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(Extension(Arc::<mcp::Sessions>::default()))
         .layer(from_fn(observe::refuse_forms))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn(access::enforce))

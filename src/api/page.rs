@@ -77,6 +77,15 @@ impl PageParams {
         Ok(Page { items, next })
     }
 
+    /// How many items the first page needs, one more than it shows; none for a later page, which needs what is before.
+    ///
+    /// # Errors
+    /// 422 for a limit out of range.
+    pub fn first(&self) -> Result<Option<usize>, Problem> {
+        let limit = self.limit()?;
+        Ok(self.cursor.as_ref().is_none_or(String::is_empty).then_some(limit + 1))
+    }
+
     fn limit(&self) -> Result<usize, Problem> {
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {

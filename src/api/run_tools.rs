@@ -42,7 +42,8 @@ pub async fn list(
 /// An `Idempotency-Key` is accepted and not remembered: a repeated call runs again.
 #[utoipa::path(post, path = "/v1/runs/{id}/tools/{tool}", tag = TAG,
     params(("id" = i64, Path), ("tool" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
-    request_body(content = Option<Object>, description = "The arguments; left out: none"),
+    request_body(content = Option<Object>, description = "The arguments; left out: none",
+        example = json!({"path": "notes.md"})),
     responses((status = 200, description = "It ran; whether it succeeded is in the body", body = ToolCall), Problems))]
 pub async fn call(
     State(hive): State<Arc<Hive>>,

@@ -33,6 +33,7 @@ pub async fn list(
 
 /// A secret's value, going in.
 #[derive(Deserialize, ToSchema)]
+#[schema(example = json!({"value": "correct-horse-battery-staple"}))]
 #[serde(deny_unknown_fields)]
 pub struct SecretBody {
     /// Not empty, without NUL bytes, at most 64 KiB.

@@ -208,6 +208,7 @@ fn view(agent: &Agent, world: &World) -> AgentView {
     };
     let mut warnings = preparation.as_ref().map(|p| p.warnings.clone()).unwrap_or_default();
     warnings.extend(state.custom.values().cloned());
+    warnings.extend(state.servers.values().cloned());
     if let (Some(Err(why)), Status::Running | Status::Paused) = (&state.preparation, status) {
         warnings.push(format!("it runs as it was configured before: {why}"));
     }

@@ -94,7 +94,7 @@ pub struct Enabled {
 }
 
 /// What is wrong with a request for a document.
-fn invalid(mistakes: Vec<Mistake>) -> AppError {
+pub(super) fn invalid(mistakes: Vec<Mistake>) -> AppError {
     let first = mistakes.first().map(|m| m.detail.clone()).unwrap_or_default();
     let detail = match mistakes.len() {
         0 | 1 => first,
@@ -182,3 +182,6 @@ impl Hive {
         Snapshot::read(self, caller, slug).await?.ok_or_else(|| no_document(slug))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,8 @@ pub struct Hive {
     pub refreshing: tokio::sync::Mutex<()>,
     /// What is known of tools.
     pub tools: Arc<tools::Desk>,
+    /// MCP servers of skills.
+    pub(super) servers: tools::Servers,
     /// Changes of the registry.
     pub(super) registry: Desk,
     stop_agents: Mutex<bool>,
@@ -124,6 +126,7 @@ impl Hive {
             custom: agent_skills::Desk::default(),
             refreshing: tokio::sync::Mutex::new(()),
             tools: Arc::default(),
+            servers: tools::Servers::default(),
             registry: Desk::default(),
             stop_agents: Mutex::new(false),
             world: RwLock::new(Arc::new(parts.world)),
@@ -146,7 +149,11 @@ impl Hive {
 
     /// Puts a new world in force; whom it concerns, the caller wakes.
     pub(super) fn set_world(&self, world: World) {
+        let resolved = self.world().resolutions != world.resolutions;
         *self.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
+        if resolved {
+            self.tools.changed();
+        }
     }
 
     /// Every agent that is configured or still has something running.

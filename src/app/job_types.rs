@@ -261,8 +261,7 @@ pub struct EventView {
     pub at: String,
     /// Like `run:succeeded`.
     pub name: String,
-    /// What happened.
-    #[schema(value_type = Object)]
+    /// What happened: any JSON.
     pub data: Value,
 }
 
@@ -280,6 +279,9 @@ pub struct HaltView {
 /// A new job, or what changes of one. What stands in the way of no other reading is taken as well: keys in camel case,
 /// a trigger's keys beside the others, numbers and booleans as text (systems.md A6).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"name": "morning-report", "agent": "writer",
+    "trigger": {"type": "cron", "schedule": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"},
+    "instructions": "Summarise what came in overnight.", "max_steps": 10, "timeout": "15m"}))]
 pub struct JobRequest {
     /// Whose; default: the caller, else the hive's `default_agent`. A job stays with its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -391,6 +393,7 @@ pub struct NotifyRequest {
 
 /// A schedule whose fire times are asked for: one of `schedule`, `every` and `at`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"schedule": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "count": 3}))]
 pub struct PreviewRequest {
     /// Cron.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -414,13 +417,13 @@ pub struct PreviewRequest {
 
 /// An event to raise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"name": "report", "data": {"week": 7}}))]
 #[serde(deny_unknown_fields)]
 pub struct RaiseRequest {
     /// `^[a-z][a-z0-9_.:-]*$`, at most 100 characters, none of the hive's own like `run:succeeded`.
     pub name: String,
     /// Any JSON of at most 64 KiB; default `{}`.
     #[serde(default = "nothing")]
-    #[schema(value_type = Option<Object>)]
     pub data: Value,
 }
 
@@ -430,6 +433,7 @@ fn nothing() -> Value {
 
 /// What to halt or resume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"agent": "writer"}))]
 #[serde(deny_unknown_fields)]
 pub struct HaltRequest {
     /// Only this agent; none: the whole hive.

@@ -158,6 +158,7 @@ pub struct AgentView {
 
 /// A command to run to its end in an agent's container.
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"command": ["bash", "-c", "cat; echo done"], "stdin": "hello\n", "timeout": "30s"}))]
 #[serde(deny_unknown_fields)]
 pub struct ExecRequest {
     /// Program and arguments; the program is looked up in the container's PATH.
@@ -344,6 +345,7 @@ pub struct SkillVersionDetail {
 
 /// Body of `POST /v1/agents/{agent}/rollback`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"skill": "cron-tools", "version": "1.0.0"}))]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
     /// Only this skill; none: everything that was locked before the last change.
@@ -415,6 +417,7 @@ pub struct ChangeView {
 
 /// Body of `POST /v1/update`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"agents": ["writer"], "skills": ["basic-tools"], "dry_run": true}))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRequest {
     /// Only these agents; none: all.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::{
-    faces::ArtifactCache,
+    faces::{ArtifactCache, HeldCache},
     hive::Hive,
     jobs::is_of_skill,
     skills::{Waiting, cache::ViewCache},
@@ -50,6 +50,8 @@ pub struct Desk {
     pub(super) views: ViewCache,
     /// What the faces of other registries tell of versions.
     pub(super) artifacts: ArtifactCache,
+    /// The skills of agents as MCP clients read them.
+    pub(super) held: HeldCache,
     /// One world is put in force at a time.
     swap: Mutex<()>,
     /// The registry file is going to be written.

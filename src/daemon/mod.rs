@@ -86,6 +86,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let allowed_hosts = loaded.config.api.allowed_hosts.clone();
     let hive = build(paths, &env, loaded, callers).await?;
     refuse_taken_name(&hive).await?;
+    hive.recall_tools().await?;
     hive.refresh(&UpdateScope::default()).await;
 
     let served = CancellationToken::new();

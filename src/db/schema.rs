@@ -20,7 +20,8 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/004.sql"),
     include_str!("migrations/005.sql"),
     include_str!("migrations/006.sql"),
-    include_str!("migrations/009.sql"),
+    include_str!("migrations/007.sql"),
+    include_str!("migrations/008.sql"),
 ];
 
 /// Refuses a database that something else made.

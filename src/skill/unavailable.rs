@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::Skill;
+use super::{
+    model::{McpTransport, Skill},
+    vars::{Found, expand},
+};
 use crate::ids::SkillId;
 
 /// What a skill needs to be available.
@@ -12,7 +15,7 @@ use crate::ids::SkillId;
 pub struct Needs {
     /// Environment variables (`requires.env`).
     pub env: Vec<String>,
-    /// Required variables that no source has; told like environment.
+    /// Required variables that no source has, and names that its MCP servers miss; told like environment.
     pub vars: Vec<String>,
     /// Programs on the container's PATH.
     pub binaries: Vec<String>,
@@ -31,6 +34,31 @@ impl Needs {
             skills: skill.dependencies.iter().map(|d| d.id.clone()).collect(),
         }
     }
+}
+
+/// The names in `${NAME}` of a skill's MCP servers that neither its variables nor the container's environment have, each
+/// once (systems.md C5).
+#[must_use]
+pub fn unresolved_of_servers(
+    skill: &Skill,
+    values: &BTreeMap<String, Found>,
+    env: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let mut missing: Vec<String> = Vec::new();
+    for server in &skill.mcp_servers {
+        let (McpTransport::Local { env: texts, .. } | McpTransport::Remote { headers: texts, .. }) =
+            &server.transport;
+        for text in texts.values() {
+            let there = |name: &str| env(name).then(String::new);
+            let names = expand(text, values, there).err().unwrap_or_default();
+            for name in names {
+                if !missing.contains(&name) {
+                    missing.push(name);
+                }
+            }
+        }
+    }
+    missing
 }
 
 /// The unavailable ones of an agent's skills, each with what it misses: `env:X`, `binary:Y`, `skill:Z`.

@@ -15,7 +15,7 @@ use super::{
     state::Status,
 };
 use crate::{
-    app::hive::Hive,
+    app::{hive::Hive, tools::servers},
     config::units::format_size,
     db,
     engine::{EngineError, LABEL_ROOT, NetworkSpec, firewall},
@@ -140,6 +140,7 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
         agent.unprepared();
     }
     note_preparation(agent, result);
+    servers::settle(hive, agent).await;
     // After the new preparation is known: a run that is leased from now on starts from that.
     collect(hive, agent).await
 }

@@ -14,7 +14,7 @@ use super::{
     state::{Status, Wanted},
 };
 use crate::{
-    app::hive::Hive,
+    app::{hive::Hive, tools::ServerKey},
     db::agents::{AgentRow, Desired},
     engine::Inspected,
     ids::AgentId,
@@ -101,6 +101,8 @@ pub struct AgentState {
     pub disk: Option<(u64, bool)>,
     /// What is wrong with the skills that it writes, by their folders.
     pub custom: BTreeMap<String, String>,
+    /// What is wrong with its MCP servers.
+    pub servers: BTreeMap<ServerKey, String>,
     /// When a process that posed as its init was last told of, and how many came since.
     pub impostors: Option<(Instant, u64)>,
 }

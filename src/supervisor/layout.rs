@@ -19,6 +19,9 @@ use crate::{
 /// Bytes kept of `main`'s output, per container.
 pub const MAIN_SPOOL: spool::Bounds = spool::Bounds { head: 0, tail: 16 << 20 };
 
+/// Where agent programs find the agent's MCP server, as most of them read it (`mcpServers`).
+const MCP_CONFIG: &str = "{\"mcpServers\":{\"skep\":{\"command\":\"/skep/bin/skep\",\"args\":[\"mcp\"]}}}\n";
+
 fn told(what: &Path) -> impl FnOnce(io::Error) -> io::Error {
     let what = what.display().to_string();
     move |e| io::Error::new(e.kind(), format!("{what}: {e}"))
@@ -62,6 +65,7 @@ pub fn lay(
     };
     link_init(init, &dir.skep().join("init"))?;
     link_init(init, &dir.skep().join("bin/skep"))?;
+    replace_file(&dir.skep().join("mcp.json"), MCP_CONFIG.as_bytes())?;
     for (name, content) in module::FILES {
         replace_file(&dir.skep().join(spec::MODULE).join(name), content.as_bytes())?;
     }

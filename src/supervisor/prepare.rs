@@ -17,11 +17,11 @@ use super::{
     usable::{self, Usable},
 };
 use crate::{
-    app::{hive::Hive, world::World},
+    app::{hive::Hive, tools::ServerKey, world::World},
     config::model::{Agent as AgentConfig, Network, Restart, Workspace},
     db,
     engine::{ContainerSpec, LABEL_ROOT, NetworkSpec},
-    ids::{Digest, SkillId},
+    ids::{AgentId, Digest, SkillId},
     registry::index::Trust,
     resolver::{node::check_node, own::settled, solve::Resolution},
     sandbox::{
@@ -32,11 +32,14 @@ use crate::{
     },
     secrets::grants::{Ask, GrantInput, Grants, Missing, WithheldReason, grants},
     skill::{
-        model::{McpTransport, Shape, Skill},
+        model::{Shape, Skill},
         vars::substitute,
     },
     wire::{self, RestartPolicy},
 };
+
+/// Tools of one MCP server that the prompt names.
+const PROMPT_TOOLS: usize = 50;
 
 /// A resolved skill with all that is known of it.
 #[derive(Debug, Clone)]
@@ -137,7 +140,7 @@ pub async fn prepare(hive: &Hive, agent: &Agent, world: &World) -> Result<Prepar
     let main = main(&config, &secret_env);
     let usable = usable::judge(agent, &skills, |name| spec.env.contains_key(name), &granted, world).await;
     let [prompt, shown_prompt] =
-        [false, true].map(|mask| build_prompt(hive, &skills, soul.as_deref(), &usable, mask));
+        [false, true].map(|mask| build_prompt(hive, &agent.id, &skills, soul.as_deref(), &usable, mask));
     let lacking = usable.lacking(&granted, &skills);
     let mut warnings = warnings(&resolution, &granted, &lacking);
     warnings.extend(
@@ -331,6 +334,7 @@ fn main(config: &AgentConfig, secret_env: &wire::Environment) -> Option<wire::Ma
 /// The prompt of the skills that can be used; with `mask`, secret values become `***` (systems.md C4).
 fn build_prompt(
     hive: &Hive,
+    agent: &AgentId,
     skills: &[PreparedSkill],
     soul: Option<&str>,
     usable: &Usable,
@@ -366,11 +370,15 @@ fn build_prompt(
             tools.push((name, script_description(&text, schema.as_deref()).unwrap_or_default()));
         }
         for server in &skill.mcp_servers {
-            match &server.transport {
-                McpTransport::Local { .. } | McpTransport::Remote { .. } => {
-                    mcp.push((server.name.clone(), Vec::new()));
-                }
+            let key =
+                ServerKey { agent: agent.clone(), skill: skill.id.clone(), server: server.name.clone() };
+            let told = hive.tools.of_server(&key, &prepared.digest);
+            let names = told.iter().flat_map(|told| &told.tools).map(|tool| tool.name.clone());
+            let mut names: Vec<String> = names.take(PROMPT_TOOLS + 1).collect();
+            if names.len() > PROMPT_TOOLS {
+                names[PROMPT_TOOLS] = "...".to_owned();
             }
+            mcp.push((server.name.clone(), names));
         }
     }
     prompt::build(&PromptInput { soul, skills: &shown, tools: &tools, mcp: &mcp })

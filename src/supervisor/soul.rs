@@ -15,6 +15,7 @@ use std::{
 use crate::{
     app::{hive::Hive, world::write_atomically},
     paths::AgentDir,
+    supervisor::agent::Agent,
 };
 
 /// The largest soul.
@@ -28,25 +29,30 @@ pub async fn watch(hive: Arc<Hive>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         for agent in hive.all_agents() {
-            let Some(preparation) = agent.preparation() else { continue };
-            let (Some(soul), Some(path), true) =
-                (preparation.soul.clone(), &preparation.config.soul, preparation.config.allow_soul_edit)
-            else {
-                continue;
-            };
-            let (dir, source) = (agent.dir.clone(), hive.paths.resolve(path));
-            let owner = hive.privileged.then_some(agent.user);
-            let synced = tokio::task::spawn_blocking(move || {
-                // A newer file of the operator's is the next preparation's to lay.
-                if fs::read_to_string(&source).is_ok_and(|now| now == soul) {
-                    sync(&dir, &source, &soul, owner, true)?;
-                }
-                io::Result::Ok(())
-            });
-            if let Ok(Err(e)) = synced.await {
-                tracing::warn!(agent = %agent.id, error = %e, "cannot take over its soul");
-            }
+            take_over(&hive, &agent).await;
         }
+    }
+}
+
+/// Takes over what an agent wrote into its soul, where it may.
+pub async fn take_over(hive: &Hive, agent: &Agent) {
+    let Some(preparation) = agent.preparation() else { return };
+    let (Some(soul), Some(path), true) =
+        (preparation.soul.clone(), &preparation.config.soul, preparation.config.allow_soul_edit)
+    else {
+        return;
+    };
+    let (dir, source) = (agent.dir.clone(), hive.paths.resolve(path));
+    let owner = hive.privileged.then_some(agent.user);
+    let synced = tokio::task::spawn_blocking(move || {
+        // A newer file of the operator's is the next preparation's to lay.
+        if fs::read_to_string(&source).is_ok_and(|now| now == soul) {
+            sync(&dir, &source, &soul, owner, true)?;
+        }
+        io::Result::Ok(())
+    });
+    if let Ok(Err(e)) = synced.await {
+        tracing::warn!(agent = %agent.id, error = %e, "cannot take over its soul");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which of an agent's skills can be used, and what their variables are (systems.md C2, C3).
+//! Which of an agent's skills can be used, and what their variables are (systems.md C2, C3, C5).
 //!
 //! A version that is neither trusted nor approved gets nothing of the operator's: no secret, no value of a file.
 
@@ -14,7 +14,7 @@ use crate::{
     secrets::grants::{Grants, Missing},
     skill::{
         model::Skill,
-        unavailable::{Needs, unavailable},
+        unavailable::{Needs, unavailable, unresolved_of_servers},
         vars::{Found, Resolved, resolve},
     },
 };
@@ -65,16 +65,23 @@ pub async fn judge(
 ) -> Usable {
     let mut usable = Usable::default();
     let mut needs = BTreeMap::new();
+    let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     for prepared in skills {
         let id = &prepared.skill.id;
-        let Resolved { values, unresolved_required } =
+        let Resolved { values, mut unresolved_required } =
             values(&prepared.skill, &prepared.version, prepared.trust, granted, world);
+        let trusted = matches!(prepared.trust, Trust::Trusted | Trust::Approved);
+        let given = |name: &str| env(name) || trusted && granted.granted.iter().any(|g| g.as_str() == name);
+        for name in unresolved_of_servers(&prepared.skill, &values, given) {
+            if !unresolved_required.contains(&name) {
+                unresolved_required.push(name);
+            }
+        }
         usable.values.insert(id.clone(), values);
         needs.insert(id.clone(), Needs { vars: unresolved_required, ..Needs::of(&prepared.skill) });
     }
     usable.binaries = needs.values().flat_map(|n| n.binaries.iter().cloned()).collect();
     let there = binaries::look_up(agent, &usable.binaries).await;
-    let is_set = |name: &str| env(name) || granted.granted.iter().any(|g| g.as_str() == name);
     usable.unavailable = unavailable(&needs, is_set, |name| there.get(name).copied().unwrap_or(true));
     usable
 }

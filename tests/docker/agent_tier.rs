@@ -326,3 +326,38 @@ async fn claude_code_does_what_a_job_tells_it_with_the_tools_and_steps_that_it_h
     }
     assert!(results[0].contains("no. 7"), "{results:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_code_sees_and_calls_through_mcp_what_its_run_requires_and_no_more() {
+    let hive = with_model(
+        "claude-code",
+        "ANTHROPIC_API_KEY",
+        "command = [\"claude\", \"-p\", \"{instructions}\", \"--append-system-prompt-file\", \"/skep/prompt.md\", \
+         \"--mcp-config\", \"/skep/mcp.json\", \"--strict-mcp-config\", \"--allowedTools\", \"mcp__skep\"]\n\
+         env = { ANTHROPIC_BASE_URL = \"http://127.0.0.1:8099\", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\" }",
+    )
+    .await;
+    let call = |tool: &str| format!("@ mcp__skep__{tool} {{\"hive\": \"no. 7\"}}\n");
+    let calls = ["look", "other", "look", "look"].map(call).concat();
+    let instructions = format!("Look after the bees.\n{calls}Say: The bees are fine.");
+    let body = json!({ "instructions": instructions, "required_tools": ["look"], "max_steps": 2 });
+    let run = hive.ran("bees", body).await;
+    assert_eq!((&run["status"], &run["exit_code"]), (&json!("succeeded"), &json!(0)), "{run:#}");
+    assert_eq!((&run["summary"], &run["steps"]), (&json!("The bees are fine."), &json!(2)), "{run:#}");
+
+    let requests = requests(&hive);
+    let last = requests.iter().rfind(|r| r["url"].as_str().unwrap().starts_with("/v1/messages")).unwrap();
+    let tools = last["body"]["tools"].as_array().unwrap();
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap());
+    let ours: Vec<&str> = names.filter(|name| name.starts_with("mcp__")).collect();
+    assert_eq!(ours, ["mcp__skep__look"], "exactly what the job requires");
+    let messages = last["body"]["messages"].as_array().unwrap();
+    let parts = messages.iter().flat_map(|m| m["content"].as_array().into_iter().flatten());
+    let results: Vec<String> =
+        parts.filter(|part| part["type"] == "tool_result").map(|part| part["content"].to_string()).collect();
+    assert_eq!(results.len(), 4, "{results:#?}");
+    for (result, words) in results.iter().zip(["40000", "No such tool available", "no. 7", "max_steps is 2"])
+    {
+        assert!(result.contains(words), "{words:?} in {result}");
+    }
+}

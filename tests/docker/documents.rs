@@ -154,3 +154,69 @@ async fn a_new_document_of_its_own_is_one_line_in_the_prompt_and_its_edits_swap_
     let (code, text, _) = sh(&hive, "one", read).await;
     assert!(code == 0 && text.as_str().unwrap().ends_with("New.\n"), "{text}");
 }
+
+/// The program `bun` from npm.
+fn bun() -> Vec<u8> {
+    let out = tempfile::tempdir().unwrap();
+    let kind = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x64-baseline" };
+    let package = format!("@oven/bun-linux-{kind}");
+    let script = format!(
+        "set -eu; export HOME=/tmp/home; npm install --silent --no-fund --no-audit --prefix /tmp/npm {package} >&2; \
+         cat /tmp/npm/node_modules/{package}/bin/bun > /out/bun"
+    );
+    let volume = format!("{}:/out", out.path().display());
+    let run = ["run", "--rm", "--network", "host", "--user", "0:0", "-v", &volume, "skep-agent:latest"];
+    let got = std::process::Command::new("docker").args(run).args(["bash", "-c", &script]).output().unwrap();
+    assert!(got.status.success(), "is npm's registry reachable?\n{}", String::from_utf8_lossy(&got.stderr));
+    std::fs::read(out.path().join("bun")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_that_bun_runs_read_documents_by_the_same_module() {
+    let fetched = tokio::task::spawn_blocking(bun);
+    let hive = hive().await;
+    let place = hive.agent_dir("one").join("workspace/bun");
+    std::fs::write(&place, fetched.await.unwrap()).unwrap();
+    std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (code, version, err) = sh(&hive, "one", "/workspace/bun --version").await;
+    assert_eq!(code, 0, "{version} {err}");
+    let listed = json!([{"name": "reports", "title": "Quarterly", "description": "How", "tags": ["excel"]}]);
+    for script in ["esm.mjs", "default.mjs", "typed.mts"] {
+        let run = format!("cd /tmp && /workspace/bun run /skills/js/lib/{script}");
+        let (code, out, err) = sh(&hive, "one", &run).await;
+        assert_eq!((code, &out["all"], &out["one"]["content"]), (0, &listed, &json!(NEW)), "{script}: {err}");
+        assert_eq!((&out["why"][0], &out["why"][1]), (&json!("SkepError"), &json!(404)), "{script}");
+    }
+    let (code, out, err) = sh(&hive, "one", "/workspace/bun run /skills/js/lib/cjs.cjs").await;
+    assert_eq!((code, out), (0, listed), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_of_a_skill_works_on_documents_through_the_command_by_its_path() {
+    let hive = hive().await;
+    let lines = [
+        "#!/bin/sh",
+        "# Without a PATH, as a script of any image may be run.",
+        "set -eu",
+        "skep=/skep/bin/skep",
+        "printf 'one\\n' | \"$skep\" document create log --title Log --description 'What was done' --tags x --file -",
+        "printf 'two\\n' | \"$skep\" document update log --operation append --file -",
+        "printf 'zero\\n' | \"$skep\" document update log --operation prepend --file -",
+        "\"$skep\" document update log --operation delete --content 'one\n'",
+        "\"$skep\" document update log --title 'The log' --tags x,y",
+        "\"$skep\" document disable log",
+        "\"$skep\" document enable log",
+        "\"$skep\" skill log --content",
+        "",
+    ];
+    std::fs::write(hive.agent_dir("two").join("workspace/log.sh"), lines.join("\n")).unwrap();
+    let (code, out, err) = sh(&hive, "two", "PATH=/bin:/usr/bin sh /workspace/log.sh").await;
+    let out = out.as_str().unwrap_or_default().to_owned();
+    assert!(code == 0 && out.ends_with("zero\ntwo\n"), "{out}\n{err}");
+    let shown = hive.get("/v1/documents/log").await;
+    assert_eq!(
+        (&shown["version"], &shown["title"], &shown["tags"]),
+        (&json!(5), &json!("The log"), &json!(["x", "y"]))
+    );
+    assert_eq!((&shown["owner"], &shown["trust"]), (&json!("two"), &json!("pending")));
+}

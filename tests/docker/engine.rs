@@ -361,6 +361,7 @@ fn agent() -> Agent {
         allow_soul_edit: false,
         skills: Vec::new(),
         secrets: None,
+        tools: Default::default(),
         command: None,
         main: None,
         tools: Default::default(),

@@ -1,5 +1,6 @@
 // A stand-in for the messages API of a model: it does what the instructions say and nothing else. Lines that begin
-// with `$ ` are commands for the Bash tool, in order; what follows `Say: ` is its last word. Every request is kept.
+// with `$ ` are commands for the Bash tool, `@ NAME JSON` calls of other tools, in order; what follows `Say: ` is its
+// last word. Every request is kept.
 import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 
@@ -8,15 +9,18 @@ const words = (content) => (Array.isArray(content) ? content : [{ type: 'text', 
 function next(request) {
   const parts = request.messages.flatMap((message) => words(message.content));
   const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
-  const commands = [...text.matchAll(/^\$ (.*)$/gm)].map((match) => match[1]);
-  const command = commands[parts.filter((part) => part.type === 'tool_result').length];
+  const bash = (command) => ({ name: 'Bash', input: { command, description: 'a step' } });
+  const lines = [...text.matchAll(/^(?:\$ (.*)|@ (\S+) (.*))$/gm)];
+  const calls = lines.map((line) => (line[1] ? bash(line[1]) : { name: line[2], input: JSON.parse(line[3]) }));
+  const at = parts.filter((part) => part.type === 'tool_result').length;
+  const call = calls[at];
   const said = text.match(/^Say: (.*)$/m)?.[1] ?? 'Nothing to say.';
-  return command === undefined
+  return call === undefined
     ? { stop: 'end_turn', block: { type: 'text', text: '' }, delta: { type: 'text_delta', text: said } }
     : {
         stop: 'tool_use',
-        block: { type: 'tool_use', id: `toolu_${commands.indexOf(command)}_${parts.length}`, name: 'Bash', input: {} },
-        delta: { type: 'input_json_delta', partial_json: JSON.stringify({ command, description: 'a step' }) },
+        block: { type: 'tool_use', id: `toolu_${at}_${parts.length}`, name: call.name, input: {} },
+        delta: { type: 'input_json_delta', partial_json: JSON.stringify(call.input) },
       };
 }
 

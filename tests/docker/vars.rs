@@ -119,3 +119,37 @@ async fn eventually_text(hive: &TestHive, script: &str) -> String {
     eventually("it is there", async || hive.sh("a", script).await["exit_code"] == 0).await;
     hive.sh("a", script).await["stdout"].as_str().unwrap().to_owned()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_misses_a_name_makes_its_skill_unavailable_and_its_tools_refuse_telling_it() {
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"served@1.0.0\", \"above@1.0.0\"]\n");
+    let server = json!([{ "name": "s", "type": "local", "command": "true",
+        "env": { "URL": "https://${HOST_NAME}/", "KEY": "${SERVER_KEY}" } }]);
+    let tool = [("say.sh", "#!/bin/bash\n# Says.\necho said\n")];
+    hive.tools("served", &tool, &json!({ "mcpServers": server }));
+    hive.tools(
+        "above",
+        &[("higher.sh", "#!/bin/bash\n# Higher.\necho higher\n")],
+        &json!({ "dependencies": ["served@1.0.0"] }),
+    );
+    hive.write("secrets/env.json", r#"{"HOST_NAME": "host-of-the-server"}"#);
+    hive.start().await;
+    let view = hive.running("one").await;
+    assert_eq!(missing(&view), [r#"above ["skill:served"]"#, r#"served ["env:SERVER_KEY"]"#], "{view:#}");
+    let warnings = view["warnings"].to_string();
+    assert!(warnings.contains("skill served cannot be used: it misses env:SERVER_KEY"), "{warnings}");
+    for (tool, misses) in [("say", "env:SERVER_KEY"), ("higher", "skill:served")] {
+        let run = hive.ran(tool, json!({ "tool": tool })).await;
+        assert_eq!(run["status"], "failed", "{run:#}");
+        let error = run["error"].as_str().unwrap();
+        assert!(error.contains("cannot be used") && error.contains(misses), "{error}");
+    }
+    let (status, answer) =
+        hive.send("PUT", "/v1/secrets/SERVER_KEY", Some(json!({ "value": "a-key-of-the-server" }))).await;
+    assert!(status < 300, "{answer:#}");
+    hive.until("one", "better", |view| missing(view).is_empty()).await;
+    for tool in ["say", "higher"] {
+        let run = hive.ran(&format!("{tool}-again"), json!({ "tool": tool })).await;
+        assert_eq!(run["status"], "succeeded", "{run:#}");
+    }
+}

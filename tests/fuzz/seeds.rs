@@ -37,6 +37,77 @@ pub fn manifest() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Edits of a new document, and of real ones.
+pub fn documents() -> Vec<Vec<u8>> {
+    let new = [EDITS, JSON_EDITS].map(|edits| edits.as_bytes().to_vec());
+    let mut seeds = Vec::new();
+    for mut head in skill_md().into_iter().step_by(5) {
+        head.truncate(1 << 10);
+        seeds.push([&head[..], b"\n%%\n", EDITS.as_bytes()].concat());
+        // As many of each kind: what was made here is held to more.
+        seeds.extend(new.clone());
+    }
+    seeds
+}
+
+const EDITS: &str = "append \\n- c\ntitle A \"title\": x\nfind b=>bb\nprepend # T\\n\ntags a, b,a\ndescription one\\ntwo\n\
+    find-all b=>\ndelete # T\nboth x=>y\nreplace ---\\nname: z\\n---\\n\ndelete-all -\n";
+const JSON_EDITS: &str = "{\"title\": \"T\", \"tags\": [\"a\", \"b\"]}\n\
+    {\"operation\": \"find_replace\", \"find\": \"a\", \"replace\": null, \"replace_all\": true}\n\
+    {\"operation\": \"append\", \"content\": \"\\u0000\", \"description\": \"d\"}\n";
+pub const DOCUMENT_WORDS: &[&str] = &[
+    "\nappend ",
+    "\nprepend ",
+    "\nreplace ",
+    "\ndelete ",
+    "\ndelete-all ",
+    "\nfind ",
+    "\nfind-all ",
+    "=>",
+    "\ntitle ",
+    "\ndescription ",
+    "\ntags ",
+    "\nboth ",
+    "%%\n",
+    "\\n",
+    "\\n---\\n",
+    "---",
+    "\\0",
+    "\u{feff}",
+    "\r\\n",
+    ": ",
+    "#",
+    "- ",
+    "'",
+    "\"",
+    "|",
+    ">",
+    "{}",
+    "[]",
+    "null",
+    "true",
+    "~",
+    "!!str",
+    "&a",
+    "*a",
+    "0x1f",
+    "1e3",
+    "2026-01-01",
+    "é",
+    "\u{2028}",
+    "\u{85}",
+    "\u{a0}",
+    "\u{202e}",
+    "\u{1b}",
+    "\t",
+    " ",
+    "aa",
+    "ß",
+    "İ",
+    "metadata:\n  tags: x\n",
+    "version: 1.0.0\n",
+];
+
 /// References to skills.
 pub fn reference() -> Vec<Vec<u8>> {
     let texts =

@@ -47,6 +47,7 @@ pub async fn unyank(State(hive): State<Arc<Hive>>, Caller(caller): Caller, at: E
 
 /// Why a version should not be used.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"message": "use note-keeping instead"}))]
 #[serde(deny_unknown_fields)]
 pub struct DeprecateRequest {
     /// Warns whoever resolves it; null: no longer.
@@ -79,6 +80,7 @@ pub async fn approve(State(hive): State<Arc<Hive>>, Caller(caller): Caller, at: 
 
 /// Why a version is rejected.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"reason": "it sends the workspace to a host that it does not name"}))]
 #[serde(deny_unknown_fields)]
 pub struct RejectRequest {
     /// For its author.

@@ -60,7 +60,7 @@ pub async fn list(
 ) -> Answer<Json<Page<SkillView>>> {
     let SkillParams { owner, tag, q, include_disabled } = params;
     let order = if q.is_some() { Order::AsGiven } else { Order::Key };
-    let filter = SkillFilter { owner, tag, q: q.clone(), include_disabled, caller };
+    let filter = SkillFilter { owner, tag, q: q.clone(), include_disabled, caller, enough: page.first()? };
     let page = page.cut(work::read(hive.skills(filter)).await??, order, Found::id)?;
     let items = work::read(hive.skill_views(&page.items, q)).await??;
     Ok(Json(Page { items, next: page.next }))
@@ -80,6 +80,7 @@ pub async fn show(
 
 /// References to resolve together.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"skills": ["basic-tools@^1", "cron-tools@latest"]}))]
 #[serde(deny_unknown_fields)]
 pub struct ResolveRequest {
     /// Like `id`, `id@1.2.3`, `id@^1.2`, `id@latest`.

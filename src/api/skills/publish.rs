@@ -23,7 +23,7 @@ use crate::{
         work,
     },
     app::{
-        Hive,
+        self, Hive,
         skills::{Only, Outcome, PublishOptions, Published, Uploaded},
     },
     ids::{AgentId, SkillId},
@@ -49,6 +49,7 @@ pub struct PublishParams {
 
 /// A folder of one of the hive's sources.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"path": "skills/note-taking"}))]
 #[serde(deny_unknown_fields)]
 pub struct FolderRequest {
     /// Relative to the hive.
@@ -146,13 +147,22 @@ async fn publish(
         return work::write(work).await.map(answer);
     }
     let format = format(request.headers())?;
-    let Uploaded { staged, sha256 } = unpack(&hive, format, request.into_body()).await?;
+    let uploaded = unpack(&hive, format, request.into_body()).await;
+    if let (Some(agent), Err(refused)) = (&caller, &uploaded) {
+        hive.announce_refused(agent, how.expect_id.as_ref(), refused).await;
+    }
+    let Uploaded { staged, sha256 } = uploaded?;
     let key = key.of(caller.as_ref(), &sha256)?;
     let work = async move {
         match caller {
             Some(agent) => {
+                let expected = how.expect_id.clone();
                 let how = PublishOptions { source: format!("sent by agent {agent}"), key, ..how };
-                hive.publish_own(&agent, staged, how).await
+                let published = hive.publish_own(&agent, staged, how).await;
+                if let Err(refused) = &published {
+                    hive.announce_refused(&agent, expected.as_ref(), refused).await;
+                }
+                published
             }
             None => {
                 let how = PublishOptions { source: "sent by the operator".to_owned(), key, ..how };
@@ -186,7 +196,7 @@ fn format(headers: &HeaderMap) -> Answer<Format> {
 }
 
 /// Hands the body on as it arrives; a refused archive is not read to its end.
-async fn unpack(hive: &Arc<Hive>, format: Format, body: HttpBody) -> Answer<Uploaded> {
+async fn unpack(hive: &Arc<Hive>, format: Format, body: HttpBody) -> app::Result<Uploaded> {
     let (sender, pieces) = mpsc::channel::<io::Result<Bytes>>(4);
     let feed = async move {
         let mut body = body.into_data_stream();
@@ -204,5 +214,5 @@ async fn unpack(hive: &Arc<Hive>, format: Format, body: HttpBody) -> Answer<Uplo
         }
     };
     let (unpacked, ()) = tokio::join!(hive.unpack_upload(format, pieces), feed);
-    Ok(unpacked?)
+    unpacked
 }

@@ -2,6 +2,7 @@
 
 mod annabelle;
 mod attach;
+mod backup;
 mod behaviour;
 mod client;
 mod connections;
@@ -11,6 +12,7 @@ mod doors;
 mod events;
 mod faces;
 mod jobs;
+mod mcp;
 mod problems;
 mod runs;
 pub(crate) mod setup;

@@ -465,3 +465,34 @@ async fn what_waits_for_approval_or_was_rejected_is_no_text_for_other_agents() {
         "the operator sees all"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_sends_and_is_refused_is_announced_with_the_reasons() {
+    let open = open().await;
+    let announced = async || {
+        let events = open.call("GET", "/v1/events?follow=false&last=100&name=skill:rejected", "").await;
+        let data = events.body.lines().filter_map(|line| line.strip_prefix("data:"));
+        data.map(|data| serde_json::from_str::<Value>(data).unwrap()["data"].clone()).collect::<Vec<_>>()
+    };
+    let bad = archive(&[("manifest.json", r#"{"id": "Bad Id", "name": "x", "version": "one"}"#)]);
+    // The operator has the reasons as the answer.
+    assert_eq!(put(&open, &bad).await.status, 422);
+    assert_eq!(announced().await, Vec::<Value>::new());
+    let refused = put_as_agent(&open, &bad).await;
+    assert_eq!(refused.status, 422, "{refused:?}");
+    let one = announced().await;
+    assert_eq!((one.len(), &one[0]["createdBy"]), (1, &json!("writer")), "{one:#?}");
+    let reasons = one[0]["reasons"].as_array().unwrap().len();
+    assert_eq!(reasons, refused.json()["errors"].as_array().unwrap().len(), "{one:#?}");
+    assert_eq!(put_as_agent(&open, b"no archive").await.status, 422);
+    let path = "/v1/skills/notes/versions";
+    assert_eq!(open.upload(path, &[], &bad, true).await.status, 422);
+    let all = announced().await;
+    assert_eq!((all.len(), &all[2]["skill"]["id"]), (3, &json!("notes")), "{all:#?}");
+    // What it may not do is no invalid skill.
+    assert_eq!(put_as_agent(&open, &skill("alpha-tools", "1.0.0", "mine", &[])).await.status, 403);
+    for _ in 0..100 {
+        put_as_agent(&open, &bad).await;
+    }
+    assert!(announced().await.len() < 80, "an agent cannot flood the events");
+}

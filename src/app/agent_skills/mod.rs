@@ -8,6 +8,7 @@ mod limit;
 mod memo;
 mod pace;
 mod room;
+mod sent;
 mod take;
 mod told;
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Reasons that an event names.
-const MAX_REASONS: usize = 50;
+pub(super) const MAX_REASONS: usize = 50;
 /// Where notices that concern no single folder are laid.
 const TOP: &str = ".";
 /// Stands for the folders whose names are no text among the agent's warnings; no folder's name.
@@ -118,14 +118,16 @@ fn was_rejected(hive: &Hive, memo: Option<&Memo>) -> bool {
     versions.any(|v| v.digest == digest && v.trust == Trust::Rejected)
 }
 
-/// Tells the author, beside the files, that the operator rejected a version.
+/// Tells the author, beside the files, that the operator rejected a version; where there are none, beside all its skills.
 pub async fn rejected(agent: &Arc<Agent>, id: &SkillId, version: &Version, reason: Option<&str>) {
     let why = reason.map(|reason| format!("\n\nThe reason: {reason}")).unwrap_or_default();
     let text = format!(
         "# {id}@{version} was rejected\n\nThe operator rejected this version: nobody can use it.{why}\n\n\
          A changed skill is a new version, which waits for approval again.\n"
     );
-    lay(agent, id.as_str(), &text).await;
+    if !lay(agent, id.as_str(), &text).await {
+        lay(agent, TOP, &text).await;
+    }
 }
 
 async fn refuse(hive: &Arc<Hive>, agent: &Arc<Agent>, folder: &Folder, memo: &Memo) {

@@ -7,6 +7,7 @@ pub mod archive;
 mod contents;
 mod pack;
 mod restore;
+mod sent;
 mod unpack;
 mod variables;
 mod walk;

@@ -9,6 +9,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use semver::Version;
@@ -36,6 +37,26 @@ pub(super) struct Home {
 pub(super) struct Prepared {
     file: NamedTempFile,
     home: Home,
+}
+
+/// How the names of files begin that wait beside the skills.
+const BESIDE: &str = ".skep-document-";
+/// One that waits for longer belongs to a supervisor that was killed.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Removes what killed supervisors left; what cannot be removed does no harm.
+fn remove_leftovers(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let old = || {
+            entry
+                .metadata()
+                .and_then(|meta| meta.modified())
+                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
+        };
+        if entry.file_name().to_string_lossy().starts_with(BESIDE) && old() {
+            fs::remove_file(entry.path()).unwrap_or_default();
+        }
+    }
 }
 
 fn unwritable(what: &Path, e: &io::Error) -> AppError {
@@ -115,8 +136,9 @@ impl Home {
     pub(super) fn prepare(self, bytes: &[u8]) -> Result<Prepared> {
         let write = || {
             fs::create_dir_all(&self.root)?;
+            remove_leftovers(&self.root);
             // Beside the skills, where no source has a skill.
-            let mut file = tempfile::Builder::new().prefix(".skep-").tempfile_in(&self.root)?;
+            let mut file = tempfile::Builder::new().prefix(BESIDE).tempfile_in(&self.root)?;
             file.write_all(bytes)?;
             file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
             file.as_file().sync_all()?;

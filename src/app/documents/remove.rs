@@ -7,6 +7,7 @@ use crate::{
     app::{Result, hive::Hive, types::AppError},
     db,
     ids::{AgentId, SkillId},
+    kill_point,
     registry::index::Owner,
 };
 
@@ -30,6 +31,7 @@ impl Hive {
         if found.entry.owner == Owner::Operator {
             self.remove_folders(&found).await?;
         }
+        kill_point!("document.unfiled");
         match self.delete_skill(caller, slug).await {
             Ok(()) => Ok(Deleted { deleted: true }),
             // Somebody else was faster.

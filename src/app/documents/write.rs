@@ -20,6 +20,7 @@ use crate::{
     },
     db::{self, idempotency::Known},
     ids::{AgentId, Digest, SkillId},
+    kill_point,
     registry::index::{Owner, Trust},
     skill::{
         document::{Create, Edit, Text},
@@ -79,9 +80,11 @@ impl Hive {
         let origin = prepared.as_ref().map_or_else(|| "document".to_owned(), |p| p.origin().to_owned());
         let (text, only, trust) = (&text, Only::NewSkill, None);
         self.lay(Draft { slug: &slug, text, version, base: None, owner, trust, origin, only, key }).await?;
+        kill_point!("document.published");
         if let Some(prepared) = prepared {
             prepared.commit(&slug)?;
         }
+        kill_point!("document.filed");
         self.document(caller, &slug).await
     }
 
@@ -150,10 +153,13 @@ impl Hive {
             only: Only::NewVersion,
             key,
         };
+        kill_point!("document.prepared");
         let published = self.lay(draft).await?;
+        kill_point!("document.published");
         if let Some(prepared) = prepared {
             self.keep_newest(prepared.commit(slug)?, slug, &base.next).await?;
         }
+        kill_point!("document.filed");
         Ok(published)
     }
 

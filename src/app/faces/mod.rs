@@ -7,8 +7,10 @@ mod artifact;
 pub mod claw;
 pub mod discovery;
 mod fingerprint;
+pub mod held;
 
 pub(super) use artifact::ArtifactCache;
+pub(super) use held::HeldCache;
 
 use std::sync::Arc;
 

@@ -18,10 +18,7 @@ use crate::{
     ids::AgentId,
     scheduler::job::{JobSpec, Tier},
     supervisor::{agent::Agent, prepare::Preparation},
-    tools::{
-        self, Tool,
-        workflow::{self, Answers, Step},
-    },
+    tools::workflow::{self, Answers, Step},
 };
 
 impl Hive {
@@ -34,7 +31,6 @@ impl Hive {
         let spec = run.spec.clone().filter(|_| run.tier == Tier::Direct);
         let spec = spec.ok_or_else(|| AppError::Conflict(format!("run {id} has no tool of its own")))?;
         let (agent, preparation) = self.beside(&run)?;
-        let tools = self.tools(&run.agent).await?;
         let calls = self.runs.calls(id).ok_or_else(|| super::steps::ended(id))?;
         if !calls.once() {
             return Err(AppError::Conflict(format!("run {id} called its tool already")));
@@ -42,7 +38,7 @@ impl Hive {
         let token = calls.begin().ok_or_else(|| super::steps::ended(id))?;
         let ended = calls.closed.child_token();
         let _there = ended.clone().drop_guard();
-        let acting = Acting { hive: self.clone(), run, spec, agent, preparation, tools, ended };
+        let acting = Acting { hive: self.clone(), run, spec, agent, preparation, ended };
         // By itself, so that it is seen to its end also when the caller has gone.
         let made = tokio::spawn(async move {
             let answer = acting.all().await;
@@ -60,7 +56,6 @@ struct Acting {
     spec: JobSpec,
     agent: Arc<Agent>,
     preparation: Arc<Preparation>,
-    tools: Vec<Tool>,
     ended: CancellationToken,
 }
 
@@ -89,7 +84,7 @@ impl Acting {
     /// # Errors
     /// The tool failed; of the hive's own and of scripts, also when the answer says so.
     async fn call(&self, name: String, args: Map<String, Value>) -> Result<Value> {
-        let tool = tools::find(&self.tools, &name).map_err(AppError::NotFound)?.clone();
+        let tool = self.hive.tool_named(&self.run.agent, &name).await?;
         let call = Call {
             caller: Some(self.run.agent.clone()),
             agent: self.agent.clone(),

@@ -11,6 +11,7 @@ use crate::{
     },
     config::model::Runs,
     db::runs::RunRow,
+    ids::SkillId,
     registry::index::Trust,
     scheduler::job::{JobSpec, Tier},
     supervisor::{agent::Agent, prepare::Preparation},
@@ -48,13 +49,22 @@ pub(super) async fn start(
         Tier::Direct => {
             let name = spec.tool.as_deref().unwrap_or_default();
             let tools = tools(hive, &preparation);
-            let tool = tools::find(&tools, name)?;
-            match &tool.kind {
-                Kind::Script(found) => {
+            let tool = match tools::find(&tools, name) {
+                Ok(tool) => Some(tool),
+                // It may be of a server that never told of its tools, which is asked then.
+                Err(_) if servers::undiscovered(hive, &preparation) => None,
+                Err(why) => return Err(why),
+            };
+            // Told before its arguments: what is missing may be what tells of them.
+            if let Some(skill) = tool.and_then(Tool::skill) {
+                must_be_usable(&preparation, skill, name)?;
+            }
+            match tool.map(|tool| (tool, &tool.kind)) {
+                Some((tool, Kind::Script(found))) => {
                     let args = call::arguments(hive, &run.agent, tool, spec.args.clone()).await;
                     script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
                 }
-                Kind::Server { .. } | Kind::Hive => act(),
+                Some(_) | None => act(),
             }
         }
         Tier::Agent => command(&preparation, spec)?,
@@ -116,7 +126,7 @@ fn act() -> Program {
 /// A call of a script: its arguments as JSON, both as first argument and on standard input (systems.md D13).
 ///
 /// # Errors
-/// The script cannot be read, or nobody knows how to run it.
+/// Its skill cannot be used, the script cannot be read, or nobody knows how to run it.
 pub(in crate::app) fn script(
     hive: &Hive,
     preparation: &Preparation,
@@ -125,12 +135,24 @@ pub(in crate::app) fn script(
 ) -> Result<Program, String> {
     let skill = preparation.skills.iter().find(|s| s.skill.id == script.skill);
     let skill = skill.ok_or_else(|| format!("the agent has no skill {}", script.skill))?;
+    must_be_usable(preparation, &script.skill, script.name())?;
     let args = Value::Object(args.clone()).to_string();
     let mut argv = interpreter(&hive.store.path(&skill.digest).join(&script.path), &script.path)?;
     argv.push(script.place());
     argv.push(args.clone());
     let trusted = matches!(skill.trust, Trust::Trusted | Trust::Approved);
     Ok(Program { argv, stdin: args.into_bytes(), trusted })
+}
+
+/// Refuses a tool whose skill misses something that it needs (systems.md C2, C5).
+fn must_be_usable(preparation: &Preparation, skill: &SkillId, tool: &str) -> Result<(), String> {
+    match preparation.usable.unavailable.get(skill) {
+        Some(missing) => Err(format!(
+            "tool {tool} cannot be called: its skill {skill} cannot be used while it misses {}",
+            missing.join(", ")
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What stands before the script's path: nothing for an executable file, else by its first line or its extension.

@@ -75,6 +75,16 @@ impl Hive {
         Ok(required(&run).iter().map(|name| described(&listed, name)).collect())
     }
 
+    /// Whose a run is that goes on, for those who ask for its tools.
+    ///
+    /// # Errors
+    /// There is no such run that the caller may see, or it does not run.
+    pub async fn run_for_tools(&self, caller: Option<&AgentId>, id: i64) -> Result<AgentId> {
+        let run = self.going_on(caller, id).await?;
+        self.beside(&run)?;
+        Ok(run.agent)
+    }
+
     /// Calls a tool of an agent-tier run: one step. The call is ended when its caller goes and when the run ends.
     ///
     /// # Errors
@@ -135,7 +145,7 @@ impl Hive {
     ) -> Result<(Call, u32, u32, TaskTrackerToken)> {
         let run = self.going_on(caller, id).await?;
         let (agent, preparation) = self.beside(&run)?;
-        let tool = allowed(&run, &self.tools(&run.agent).await?, name)?;
+        let tool = self.find_tool(&run.agent, |tools| allowed(&run, tools, name)).await?;
         // A call with wrong arguments is no step.
         call::arguments(self, &run.agent, &tool, args.clone()).await?;
         let calls = self.runs.calls(id).ok_or_else(|| ended(id))?;

@@ -36,6 +36,8 @@ pub struct SkillFilter {
     pub include_disabled: bool,
     /// Who asks; the operator as none.
     pub caller: Option<AgentId>,
+    /// So many are enough when words are searched; none: all.
+    pub enough: Option<usize>,
 }
 
 impl SkillFilter {
@@ -77,15 +79,35 @@ impl Hive {
             let all = world.index.skills.values().filter_map(|e| seen_by(e, filter.caller.as_ref()));
             return Ok(all.filter(|e| filter.admits(e)).map(|entry| Found { entry, hit: None }).collect());
         };
-        let limit = if filter.owner.is_some() || filter.tag.is_some() { FOUND.1 } else { FOUND.0 };
+        let most = if filter.owner.is_some() || filter.tag.is_some() { FOUND.1 } else { FOUND.0 };
+        if let Some(enough) = filter.enough {
+            // Some of the best may be none that the caller sees.
+            let limit = most.min(enough.saturating_mul(2));
+            let (found, all) = self.hits(&world, &filter, q.clone(), limit).await?;
+            if found.len() >= enough || all {
+                return Ok(found);
+            }
+        }
+        Ok(self.hits(&world, &filter, q, most).await?.0)
+    }
+
+    /// Of the best `limit` with these words those that the filter admits; and whether there are no more.
+    async fn hits(
+        &self,
+        world: &World,
+        filter: &SkillFilter,
+        q: String,
+        limit: usize,
+    ) -> Result<(Vec<Found>, bool)> {
         let hits = self.db.read(move |conn| search::find(conn, &q, limit)).await?;
+        let all = hits.len() < limit;
         let found = hits.into_iter().filter_map(|hit| {
             let caller = filter.caller.as_ref();
             let entry = world.index.skills.get(&hit.id).filter(|entry| text_is_open(entry, caller))?;
             let entry = seen_by(entry, caller).filter(|entry| filter.admits(entry))?;
             Some(Found { entry, hit: Some(hit) })
         });
-        Ok(found.collect())
+        Ok((found.collect(), all))
     }
 
     /// Skills that were found, as they are shown; found by words with the place where these stand.
@@ -96,17 +118,11 @@ impl Hive {
         let world = self.world();
         let mut views: Vec<SkillView> = found.iter().map(|f| skill_view(&world, &f.entry)).collect();
         if let Some(q) = q {
-            let hits: Vec<Option<Hit>> = found.iter().map(|f| f.hit.clone()).collect();
-            let snippets = self
-                .db
-                .read(move |conn| {
-                    hits.iter()
-                        .map(|hit| hit.as_ref().map(|hit| search::snippet(conn, &q, hit)).transpose())
-                        .collect::<std::result::Result<Vec<_>, _>>()
-                })
-                .await?;
-            for (view, snippet) in views.iter_mut().zip(snippets) {
-                view.snippet = snippet;
+            let hits: Vec<Hit> = found.iter().filter_map(|f| f.hit.clone()).collect();
+            let snippets = self.db.read(move |conn| search::snippets(conn, &q, &hits)).await?;
+            let mut snippets = snippets.into_iter();
+            for (view, found) in views.iter_mut().zip(found) {
+                view.snippet = found.hit.as_ref().and_then(|_| snippets.next());
             }
         }
         Ok(views)

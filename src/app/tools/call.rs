@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     builtin::{self, Behalf},
-    list,
+    list, servers,
     types::ToolReply,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     secrets::mask::Masker,
     supervisor::{agent::Agent, prepare::Preparation},
     tools::{
-        self, Kind, Script, Tool,
+        Kind, Script, Tool,
         check::{self, Mistake},
         normalise::{self, Defaults},
     },
@@ -77,19 +77,21 @@ impl Hive {
         name: &str,
         args: Map<String, Value>,
     ) -> Result<ToolReply> {
-        let tools = self.tools(agent).await?;
-        let tool = tools::find(&tools, name).map_err(AppError::NotFound)?.clone();
+        let tool = self.tool_named(agent, name).await?;
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
         if tool.kind == Kind::Hive {
-            let answer = match arguments(self, agent, &tool, args).await {
-                Ok(args) => {
-                    let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
-                    builtin::call(self, &behalf, &tool.name, &args).await
-                }
-                Err(error) => builtin::refused(&tool.name, error),
-            };
-            return answer.map(|value| ToolReply::answered(name, value));
+            let (hive, behalf, name) =
+                (self.clone(), Behalf { caller: caller.cloned(), agent: agent.clone() }, name.to_owned());
+            // By itself, so that a write is not left half done when the caller has gone.
+            let made = tokio::spawn(async move {
+                let answer = match arguments(&hive, &behalf.agent, &tool, args).await {
+                    Ok(args) => builtin::call(&hive, &behalf, &tool.name, &args).await,
+                    Err(error) => builtin::refused(&tool.name, error),
+                };
+                answer.map(|value| ToolReply::answered(&name, value))
+            });
+            return made.await.map_err(|e| AppError::Internal(e.to_string()))?;
         }
         let agent = self.running_agent(agent)?;
         let preparation = agent.preparation().ok_or_else(|| crate::app::agents::not_prepared(&agent))?;
@@ -129,9 +131,7 @@ pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolRep
             // An init that can start nothing more may have been crippled from inside: the driver looks.
             run(hive, &call, script).await.inspect_err(|_| hive.wake.notify_one())
         }
-        Kind::Server { server, .. } => {
-            Err(AppError::Conflict(format!("the MCP server {server} is not started by this supervisor")))
-        }
+        Kind::Server { skill, server } => servers::call(hive, &call, skill, server).await,
         Kind::Hive => {
             let behalf = Behalf { caller: call.caller.clone(), agent: call.agent.id.clone() };
             let answer = builtin::call(hive, &behalf, &call.tool.name, &call.args).await;

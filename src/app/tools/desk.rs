@@ -2,12 +2,13 @@
 //! told. Bounded by what agents resolve.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::ids::{AgentId, Digest, SkillId};
 
@@ -66,6 +67,7 @@ pub(super) type Scripts = Arc<HashMap<String, Described>>;
 pub struct Desk {
     scripts: Mutex<HashMap<Digest, Scripts>>,
     servers: Mutex<BTreeMap<ServerKey, Arc<ServerTools>>>,
+    changes: watch::Sender<u64>,
 }
 
 impl Desk {
@@ -82,7 +84,30 @@ impl Desk {
             return false;
         }
         servers.insert(key, Arc::new(tools));
+        self.changed();
         true
+    }
+
+    /// Forgets the servers of an agent that are not among these; which they were.
+    pub(super) fn forget(&self, agent: &AgentId, has: &BTreeSet<ServerKey>) -> Vec<ServerKey> {
+        let gone = |key: &ServerKey| key.agent == *agent && !has.contains(key);
+        let gone: Vec<ServerKey> =
+            lock(&self.servers).extract_if(.., |key, _| gone(key)).map(|(key, _)| key).collect();
+        if !gone.is_empty() {
+            self.changed();
+        }
+        gone
+    }
+
+    /// Tells those who wait for it that some agent has other tools.
+    pub fn changed(&self) {
+        self.changes.send_modify(|times| *times += 1);
+    }
+
+    /// Wakes whenever some agent has other tools.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     pub(super) fn of_scripts(&self, digest: &Digest) -> Option<Scripts> {

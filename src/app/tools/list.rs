@@ -66,6 +66,7 @@ impl Hive {
     /// There is no such agent; the database or the store fails.
     pub async fn catalogue(self: &Arc<Self>, agent: &AgentId) -> Result<Vec<Listed>> {
         self.find_agent(agent)?;
+        self.discover(agent).await;
         let tools = self.tools(agent).await?;
         let (hive, agent) = (self.clone(), agent.clone());
         let (there, whose) = (hive.clone(), agent.clone());

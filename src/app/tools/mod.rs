@@ -7,9 +7,11 @@ mod ask;
 pub mod builtin;
 pub mod call;
 mod desk;
+mod hints;
 mod list;
-pub(in crate::app) mod servers;
+pub mod servers;
 pub mod types;
 
 pub use desk::{Desk, ServerKey, ServerTool, ServerTools};
 pub use list::known;
+pub use servers::Servers;

@@ -7,6 +7,7 @@
 mod archive;
 mod http;
 mod json;
+mod mcp;
 
 use std::{
     fs,
@@ -33,6 +34,7 @@ skep: what an agent and its scripts may ask of the supervisor. Answers are JSON.
   skep prompt                                     print the prompt
   skep tools                                      list the tools of this run
   skep run TOOL [JSON]                            call a tool of this run; `-` reads its arguments
+  skep mcp                                        serve the tools to an MCP client on standard input and output
   skep job list                                   list the agent's jobs
 
 FILE may be `-` for standard input. SKEP_API names the supervisor's socket (/skep/api.sock).
@@ -64,7 +66,7 @@ pub fn asked() -> Option<ExitCode> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     Some(match command(&words) {
         Ok(mut answer) => {
-            if !answer.ends_with(b"\n") {
+            if !answer.is_empty() && !answer.ends_with(b"\n") {
                 answer.push(b'\n');
             }
             let written = io::stdout().write_all(&answer);
@@ -118,6 +120,7 @@ fn command(words: &[&str]) -> Answer {
         }
         // What a job's run of a tool that is no script does; not for people.
         ["act"] => http::ask("POST", &format!("/v1/runs/{}/act", run()?), Body::None),
+        ["mcp"] => mcp::serve(),
         ["job", "list"] => http::ask("GET", "/v1/jobs?limit=1000", Body::None),
         [word, ..] => Err(Failure::Usage(format!("`skep {}` is not how {word} is used", words.join(" ")))),
     }

@@ -92,3 +92,63 @@ async fn a_deleted_skill_leaves_neither_manifest_nor_text() {
     .await
     .unwrap();
 }
+
+fn document(id: &str, description: &str) -> Skill {
+    let text = format!("---\nname: {id}\ndescription: {description}\n---\n");
+    let source = crate::skill::source::Source::from_memory(&[("SKILL.md", text.as_bytes(), false)]);
+    crate::skill::load::read(&source, crate::skill::source::Limits::default()).skill.unwrap()
+}
+
+#[tokio::test]
+async fn words_inside_sentences_without_spaces_are_found_and_shown_as_they_were_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(&dir.path().join("skep.db")).unwrap();
+    let texts = [
+        ("weekly", "Excel表格", "毎週の報告書を作成して、上司に送ります。"),
+        ("chinese", "翻译", "把会议记录翻译成英文，然后发送报告。"),
+        ("korean", "번역", "주간보고서를 작성합니다"),
+        ("latin", "Reports", "writes the weekly report"),
+    ];
+    db.write(move |tx| {
+        for (id, description, content) in texts {
+            let (skill, at) = (document(id, description), "2026-01-01T00:00:00Z".parse().unwrap());
+            let version: Version = "0.0.0".parse().unwrap();
+            let new = NewVersion {
+                skill: Skill { version: version.clone(), ..skill.clone() },
+                digest: format!("sha256:{}", "0".repeat(64)).parse().unwrap(),
+                owner: Owner::Operator,
+                trust: Trust::Trusted,
+                source: "a test".into(),
+            };
+            register(tx, &new, at).unwrap();
+            search::put(tx, &skill, &version, content)?;
+        }
+        Ok::<_, DbError>(())
+    })
+    .await
+    .unwrap();
+    for (words, found, snippet) in [
+        ("報告", "weekly", "毎週の[報告]書を作成して"),
+        ("表格", "weekly", "Excel[表格]"),
+        ("excel", "weekly", "[Excel]表格"),
+        ("翻译成 报告", "chinese", "[翻译成]英文"),
+        ("보고서", "korean", "주간[보고서]를"),
+        ("repor", "latin", "[Reports]"),
+        ("上司 excel", "weekly", "[上司]に送"),
+        ("書報", "", ""),
+        ("書 報", "weekly", ""),
+    ] {
+        let got = db
+            .read(move |conn| {
+                let hits = search::find(conn, words, 10)?;
+                let snippets = search::snippets(conn, words, &hits)?;
+                Ok::<_, DbError>(
+                    hits.into_iter().map(|hit| hit.id.to_string()).zip(snippets).collect::<Vec<_>>(),
+                )
+            })
+            .await
+            .unwrap();
+        assert_eq!(got.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(" "), found, "{words}");
+        assert!(got.iter().all(|(_, text)| text.contains(snippet)), "{words}: {got:?}");
+    }
+}

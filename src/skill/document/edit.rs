@@ -78,7 +78,11 @@ impl Text {
 }
 
 impl Operation {
-    fn apply(&self, content: &str) -> Result<String, Mistake> {
+    /// The text with this done to it.
+    ///
+    /// # Errors
+    /// The text to find is not there, or more than once.
+    pub fn apply(&self, content: &str) -> Result<String, Mistake> {
         match self {
             Self::Replace(text) => Ok(text.clone()),
             Self::Append(text) => Ok(format!("{content}{text}")),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::skill::{
     fields::{placeholders, split_command},
-    unavailable::{Needs, unavailable},
+    load,
+    source::{Limits, Source},
+    unavailable::{Needs, unavailable, unresolved_of_servers},
     vars::{Found, expand},
 };
 
@@ -75,4 +77,18 @@ fn placeholders_of_a_server_take_variables_then_the_environment() {
     let env = |n: &str| (n == "B").then(|| "b".to_owned());
     assert_eq!(expand("x${A}y${B}$${-}${", &values, env).unwrap(), "x${B}yb$${-}${");
     assert_eq!(expand("${A}${N}${M}", &values, env).unwrap_err(), ["N", "M"]);
+}
+
+#[test]
+fn names_that_a_server_misses_are_told_each_once() {
+    let manifest = br#"{"id": "a", "name": "a", "version": "1.0.0", "description": "d", "mcpServers": [
+        {"name": "one", "type": "local", "command": "x",
+         "env": {"A": "${VALUE}/${SET}", "B": "${GONE}", "C": "${GONE} ${not-a-name}"}},
+        {"name": "two", "type": "remote", "url": "https://example.com/mcp", "headers": {"X": "Bearer ${KEY}"}}]}"#;
+    let source = Source::from_memory(&[("manifest.json", manifest, false)]);
+    let report = load::read(&source, Limits::default());
+    let skill = report.skill.unwrap_or_else(|| panic!("{:?}", report.errors));
+    let values = BTreeMap::from([("VALUE".to_owned(), Found { value: "${GONE_TOO}".into(), secret: false })]);
+    assert_eq!(unresolved_of_servers(&skill, &values, |name| name == "SET"), ["GONE", "KEY"]);
+    assert_eq!(unresolved_of_servers(&skill, &values, |_| true), Vec::<String>::new());
 }

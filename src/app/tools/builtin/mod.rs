@@ -4,6 +4,7 @@
 mod catalogue;
 mod documents;
 mod jobs;
+mod soul;
 mod tasks;
 
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) struct Described {
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
     static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
-        [catalogue::tools(), documents::tools(), jobs::tools(), tasks::tools()]
+        [catalogue::tools(), documents::tools(), jobs::tools(), soul::tools(), tasks::tools()]
             .into_iter()
             .flatten()
             .collect()
@@ -70,6 +71,9 @@ pub(super) fn refused(name: &str, error: AppError) -> Result<Value> {
 pub async fn call(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: &Map<String, Value>) -> Result<Value> {
     if name == catalogue::NAME {
         return catalogue::call(hive, behalf).await;
+    }
+    if name == soul::NAME {
+        return soul::call(hive, behalf, args).await;
     }
     if let Some(answer) = documents::call(hive, behalf, name, args).await {
         return answer;

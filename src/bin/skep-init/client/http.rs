@@ -20,13 +20,26 @@ pub enum Body {
     Gzip(Vec<u8>),
 }
 
+fn socket() -> String {
+    std::env::var("SKEP_API").unwrap_or_else(|_| SOCKET.to_owned())
+}
+
+/// A connection to the agent's door.
+pub fn connect() -> std::io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket())?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    Ok(stream)
+}
+
+/// What is told when the door does not answer.
+pub fn silent(e: &std::io::Error) -> String {
+    format!("the supervisor does not answer at {}: {e}", socket())
+}
+
 /// Asks; answers the body of a success.
 pub fn ask(method: &str, path: &str, body: Body) -> Result<Vec<u8>, Failure> {
-    let socket = std::env::var("SKEP_API").unwrap_or_else(|_| SOCKET.to_owned());
-    let failed =
-        |e: std::io::Error| Failure::Failed(format!("the supervisor does not answer at {socket}: {e}"));
-    let mut stream = UnixStream::connect(&socket).map_err(failed)?;
-    stream.set_read_timeout(Some(SILENCE)).map_err(failed)?;
+    let failed = |e: std::io::Error| Failure::Failed(silent(&e));
+    let mut stream = connect().map_err(failed)?;
     let (kind, bytes) = match body {
         Body::None => ("", Vec::new()),
         Body::Json(text) => ("Content-Type: application/json\r\n", text.into_bytes()),

@@ -44,7 +44,8 @@ impl Object {
     }
 }
 
-fn quote(out: &mut String, text: &str) {
+/// Writes a string.
+pub fn quote(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -62,6 +63,59 @@ fn quote(out: &mut String, text: &str) {
         }
     }
     out.push('"');
+}
+
+/// What stands under a key of an object, as it is written; none when the key is not there or it is no object.
+pub fn raw_of<'a>(json: &'a str, key: &str) -> Option<&'a str> {
+    let mut rest = json.trim_start().strip_prefix('{')?.trim_start();
+    while let Some(name) = rest.strip_prefix('"') {
+        let (name, after) = string(name)?;
+        let value = after.trim_start().strip_prefix(':')?.trim_start();
+        let end = value_end(value)?;
+        if name == key {
+            return Some(&value[..end]);
+        }
+        rest = value[end..].trim_start().strip_prefix(',')?.trim_start();
+    }
+    None
+}
+
+/// The same of a string, read.
+pub fn string_of(json: &str, key: &str) -> Option<String> {
+    string(raw_of(json, key)?.strip_prefix('"')?).map(|(text, _)| text)
+}
+
+/// Where the value at the beginning ends.
+fn value_end(json: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut rest = json;
+    loop {
+        let at = json.len() - rest.len();
+        let c = rest.chars().next()?;
+        match c {
+            '"' => {
+                rest = string(&rest[1..])?.1;
+                if depth == 0 {
+                    return Some(json.len() - rest.len());
+                }
+                continue;
+            }
+            '{' | '[' => depth += 1,
+            '}' | ']' => {
+                // A bare value ends before the bracket of what holds it.
+                if depth == 0 {
+                    return Some(at).filter(|at| *at > 0);
+                }
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            ',' | ' ' | '\t' | '\r' | '\n' if depth == 0 => return Some(at).filter(|at| *at > 0),
+            _ => {}
+        }
+        rest = &rest[c.len_utf8()..];
+    }
 }
 
 /// The string under a key of the outermost object, which is written without blanks.
@@ -143,6 +197,22 @@ mod tests {
         );
         assert_eq!(text_of(&text, "a\"b").as_deref(), Some("x\\\n\u{1}\u{1f600}é"));
         assert_eq!(Object::default().end(), "{}");
+    }
+
+    #[test]
+    fn what_stands_under_a_key_is_found_as_it_is_written() {
+        let json = "{ \"id\" : 7 , \"a\":\"}\\\"{\", \"params\": {\"requestId\": \"x,y\", \"n\": [1, {}]},\"e\":null}";
+        assert_eq!(raw_of(json, "id"), Some("7"));
+        assert_eq!(raw_of(json, "a"), Some("\"}\\\"{\""));
+        assert_eq!(string_of(json, "a").as_deref(), Some("}\"{"));
+        assert_eq!(raw_of(raw_of(json, "params").unwrap(), "requestId"), Some("\"x,y\""));
+        assert_eq!(raw_of(raw_of(json, "params").unwrap(), "n"), Some("[1, {}]"));
+        assert_eq!(raw_of(json, "e"), Some("null"));
+        for broken in
+            ["", "{", "[]", "{\"id\"", "{\"id\":", "{\"id\":}", "{\"id\":\"x", "{\"id\":[1}", "{\"x\":1"]
+        {
+            assert_eq!(raw_of(broken, "id"), None, "{broken}");
+        }
     }
 
     #[test]

@@ -1,0 +1,236 @@
+//! `/mcp` and `/v1/runs/{id}/mcp`: the tools of an agent or of a run for MCP clients (streamable HTTP, every protocol
+//! version that rmcp speaks at once).
+//!
+//! Who calls is what the door says of each request, never what a session says; a session belongs to whom began it.
+//! Nothing here decides what a tool may do: calls go the way of all others.
+
+mod names;
+mod results;
+mod server;
+mod sessions;
+mod skills;
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::StreamExt;
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService,
+    session::{SessionManager, never::NeverSessionManager},
+};
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use utoipa::IntoParams;
+
+pub(super) use self::sessions::Sessions;
+use self::{
+    server::{Gone, Server},
+    sessions::Who,
+};
+use super::{
+    MAX_BODY,
+    access::Caller,
+    extract::{Id, Params},
+    problem::{Problem, Problems},
+    work,
+};
+use crate::{app::Hive, ids::AgentId};
+
+const TAG: &str = "mcp";
+const SESSION: &str = "mcp-session-id";
+type Answer = Result<Response, Problem>;
+
+/// Problems as everywhere, and the protocol's own errors (JSON-RPC).
+struct Refusals;
+
+impl utoipa::IntoResponses for Refusals {
+    fn responses()
+    -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
+        let mut all = Problems::responses();
+        if let Some(utoipa::openapi::RefOr::T(refused)) = all.get_mut("4XX") {
+            let error = utoipa::openapi::ObjectBuilder::new().build();
+            refused
+                .content
+                .insert("application/json".into(), utoipa::openapi::Content::new(Some(error)).into());
+        }
+        all
+    }
+}
+
+/// Whose tools are served.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct McpParams {
+    /// Whose; left out: the caller's, else those of the hive's default agent.
+    #[param(value_type = Option<String>)]
+    agent: Option<AgentId>,
+}
+
+/// One message of an MCP client (JSON-RPC), answered as JSON or as a stream of events. Up to 2025-11-25 a session begins
+/// with `initialize`; it is its caller's alone, and ends after an hour in which nobody used it.
+#[utoipa::path(post, path = "/mcp", tag = TAG,
+    params(McpParams, ("Mcp-Session-Id" = Option<String>, Header), ("MCP-Protocol-Version" = Option<String>, Header)),
+    request_body(content = Object, description = "A JSON-RPC message"),
+    responses((status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "A notification was taken"), Refusals))]
+pub async fn send(
+    State(hive): State<Arc<Hive>>,
+    Extension(sessions): Extension<Arc<Sessions>>,
+    Caller(caller): Caller,
+    Params(params): Params<McpParams>,
+    request: Request,
+) -> Answer {
+    of_agent(hive, sessions, caller, params, request).await
+}
+
+/// The messages of the server in a session, as a stream of events.
+#[utoipa::path(get, path = "/mcp", tag = TAG,
+    params(McpParams, ("Mcp-Session-Id" = Option<String>, Header)),
+    responses((status = 200, content((String = "text/event-stream"))), Refusals))]
+pub async fn listen(
+    State(hive): State<Arc<Hive>>,
+    Extension(sessions): Extension<Arc<Sessions>>,
+    Caller(caller): Caller,
+    Params(params): Params<McpParams>,
+    request: Request,
+) -> Answer {
+    of_agent(hive, sessions, caller, params, request).await
+}
+
+/// Ends a session.
+#[utoipa::path(delete, path = "/mcp", tag = TAG,
+    params(McpParams, ("Mcp-Session-Id" = Option<String>, Header)),
+    responses((status = 202, description = "It is ended"), Refusals))]
+pub async fn end(
+    State(hive): State<Arc<Hive>>,
+    Extension(sessions): Extension<Arc<Sessions>>,
+    Caller(caller): Caller,
+    Params(params): Params<McpParams>,
+    request: Request,
+) -> Answer {
+    of_agent(hive, sessions, caller, params, request).await
+}
+
+/// One message of an MCP client that is held to a run: it sees and calls the tools that the run's job requires, and no
+/// more often than its `max_steps`. Without sessions; always answered as JSON.
+#[utoipa::path(post, path = "/v1/runs/{id}/mcp", tag = "runs",
+    params(("id" = i64, Path), ("MCP-Protocol-Version" = Option<String>, Header)),
+    request_body(content = Object, description = "A JSON-RPC message"),
+    responses((status = 200, body = Object), (status = 202, description = "A notification was taken"), Refusals))]
+pub async fn of_run(
+    State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
+    Id(id): Id,
+    request: Request,
+) -> Answer {
+    let agent = work::read(hive.run_for_tools(caller.as_ref(), id)).await??;
+    let config = config(&hive).with_legacy_session_mode(false);
+    serve(
+        &hive,
+        Arc::new(NeverSessionManager::default()),
+        config,
+        Who { caller, agent, run: Some(id) },
+        request,
+    )
+    .await
+}
+
+async fn of_agent(
+    hive: Arc<Hive>,
+    sessions: Arc<Sessions>,
+    caller: Option<AgentId>,
+    params: McpParams,
+    request: Request,
+) -> Answer {
+    let who = who(&hive, caller, params)?;
+    let named = session(request.headers());
+    if let Some(id) = &named
+        && !sessions.may_use(id, &who).await
+    {
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "there is no such session: begin one with initialize",
+        ));
+    }
+    let response = serve(&hive, sessions.manager(), config(&hive), who.clone(), request).await?;
+    if let (None, Some(id)) = (named, session(response.headers())) {
+        sessions.bind(id, who).await;
+    }
+    Ok(response)
+}
+
+fn session(headers: &HeaderMap) -> Option<Arc<str>> {
+    headers.get(SESSION)?.to_str().ok().map(Into::into)
+}
+
+/// Who calls, and whose tools these are.
+fn who(hive: &Hive, caller: Option<AgentId>, params: McpParams) -> Result<Who, Problem> {
+    if let (Some(caller), Some(agent)) = (&caller, &params.agent)
+        && caller != agent
+    {
+        return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
+    }
+    let agent =
+        params.agent.or_else(|| caller.clone()).or_else(|| hive.default_agent()).ok_or_else(|| {
+            Problem::invalid("?agent", "say whose: ?agent=NAME (the hive has no default_agent)")
+        })?;
+    hive.find_agent(&agent)?;
+    Ok(Who { caller, agent, run: None })
+}
+
+/// The doors have looked at `Host`, `Origin` and the token; sockets have no host to name.
+fn config(hive: &Hive) -> StreamableHttpServerConfig {
+    StreamableHttpServerConfig::default()
+        .with_json_response(true)
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(MAX_BODY)
+        .with_cancellation_token(hive.stopping.clone())
+}
+
+async fn serve<M: SessionManager>(
+    hive: &Arc<Hive>,
+    manager: Arc<M>,
+    config: StreamableHttpServerConfig,
+    who: Who,
+    mut request: Request,
+) -> Answer {
+    let gone = CancellationToken::new();
+    // A call ends with the request that asked for it, also where a session goes on.
+    let there = gone.clone().drop_guard();
+    request.extensions_mut().insert(who.clone());
+    request.extensions_mut().insert(Gone(gone));
+    let (hive, of_run) = (hive.clone(), who.run.is_some());
+    let service = StreamableHttpService::new(move || Ok(Server::new(hive.clone(), of_run)), manager, config);
+    let response = service.handle(request).await.map(Body::new);
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    if kind.starts_with("text/event-stream") {
+        return Ok(response.map(|body| {
+            Body::from_stream(body.into_data_stream().map(move |piece| {
+                let _there = &there;
+                piece
+            }))
+        }));
+    }
+    there.disarm();
+    if response.status().is_success() || kind.starts_with("application/json") {
+        return Ok(response);
+    }
+    Ok(in_our_words(response).await)
+}
+
+/// A refusal of the transport as a problem.
+async fn in_our_words(response: Response) -> Response {
+    let (parts, body) = response.into_parts();
+    let text = to_bytes(body, MAX_BODY).await.unwrap_or_default();
+    let mut problem = Problem::new(parts.status, String::from_utf8_lossy(&text)).into_response();
+    if let Some(allow) = parts.headers.get(header::ALLOW) {
+        problem.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    problem
+}

@@ -1,0 +1,321 @@
+//! One connection to a server.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rmcp::{
+    ClientHandler, ErrorData, RoleClient,
+    model::{
+        CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
+        ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
+        ServerNotification, ServerResult, SubscriptionFilter, Tool,
+    },
+    service::{
+        ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, PeerRequestOptions,
+        RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
+    },
+    transport::{IntoTransport, async_rw::AsyncRwTransport},
+};
+use serde_json::{Map, Value};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Notify,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    fault::{MAX_MESSAGE, McpFault},
+    gate::{self, Gate},
+};
+
+/// Tools of one server, and what their descriptions may have together.
+const MAX_TOOLS: usize = 10_000;
+const MAX_DESCRIBED: usize = 8 << 20;
+/// Pages of a listing.
+const MAX_PAGES: usize = 1_000;
+/// Time to take leave, and to send word of a cancelled request.
+const LEAVE: Duration = Duration::from_secs(2);
+/// A connection that has no stream to end is looked at this often.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A tool as its server tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteTool {
+    /// Its name.
+    pub name: String,
+    /// What it does; empty when it does not say.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+    /// JSON Schema of its structured results.
+    pub output_schema: Option<Value>,
+    /// Hints, as they came.
+    pub annotations: Option<Value>,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    /// `structuredContent`.
+    pub structured: Option<Value>,
+    /// Content blocks, as they came.
+    pub content: Vec<Value>,
+    /// `isError`.
+    pub is_error: bool,
+}
+
+/// What a connection tells of by itself.
+#[derive(Clone)]
+pub struct Watch {
+    /// The server's tools are others now.
+    pub changed: Arc<Notify>,
+    /// The connection is over.
+    pub over: CancellationToken,
+}
+
+/// A connection that shook hands. Dropping it ends it.
+pub struct Connection {
+    service: RunningService<RoleClient, Host>,
+    gate: Arc<Gate>,
+    watch: Watch,
+}
+
+/// This side of a connection: it offers a server nothing.
+pub(super) struct Host {
+    changed: Arc<Notify>,
+    gate: Arc<Gate>,
+}
+
+impl ClientHandler for Host {
+    fn get_info(&self) -> ClientConfig {
+        let skep = Implementation::new("skep", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), skep)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn ping(&self, _: RequestContext<RoleClient>) -> Result<(), ErrorData> {
+        // Over HTTP nothing else counts messages.
+        self.gate.message().map_err(|e| ErrorData::internal_error(e.to_string(), None))
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+impl Connection {
+    /// Shakes hands over a server's standard output and input.
+    ///
+    /// # Errors
+    /// It does not answer within the time, or not as MCP wants it.
+    pub async fn over_streams<R, W>(reader: R, writer: W, within: Duration) -> Result<Self, McpFault>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let gate = Gate::new();
+        let (reader, writer) =
+            (gate::Read::new(reader, gate.clone()), gate::Write::new(writer, gate.clone()));
+        let transport = AsyncRwTransport::new_client(reader, writer).with_max_line_length(MAX_MESSAGE);
+        // Servers that ignore what they do not know would cost any other handshake its patience.
+        Self::shake(transport, gate, ClientLifecycleMode::Initialize, within).await
+    }
+
+    pub(super) async fn shake<T, E, A>(
+        transport: T,
+        gate: Arc<Gate>,
+        mode: ClientLifecycleMode,
+        within: Duration,
+    ) -> Result<Self, McpFault>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let watch = Watch { changed: Arc::default(), over: gate.over.clone() };
+        let host = Host { changed: watch.changed.clone(), gate: gate.clone() };
+        let shut = gate.shut.clone();
+        let serve = serve_client_with_lifecycle_and_ct(host, transport, mode, shut.child_token());
+        let shaken = tokio::select! {
+            shaken = timeout(within, serve) => shaken,
+            () = shut.cancelled() => return Err(gate.why().unwrap_or(McpFault::Closed)),
+        };
+        let why = |fault: McpFault| gate.why().unwrap_or(fault);
+        let service = shaken.map_err(|_| McpFault::Handshake(within))?.map_err(|e| why(e.into()))?;
+        let peer = service.peer();
+        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
+        follow(peer.clone(), watch.clone());
+        Ok(Self { service, gate, watch })
+    }
+
+    /// What it tells of by itself.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
+    /// Whether it is of no more use.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.watch.over.is_cancelled() || self.service.peer().is_transport_closed()
+    }
+
+    /// Why it was cut off from here, if it was.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<McpFault> {
+        self.gate.why()
+    }
+
+    /// Every tool of the server, all pages together within the time.
+    ///
+    /// # Errors
+    /// It does not answer, or tells of more than is taken.
+    pub async fn tools(&self, within: Duration) -> Result<Vec<RemoteTool>, McpFault> {
+        let deadline = Instant::now() + within;
+        let never = CancellationToken::new();
+        let (mut tools, mut size) = (Vec::new(), 0);
+        let (mut cursor, mut seen) = (None, HashSet::new());
+        for _ in 0..MAX_PAGES {
+            let mut request = ListToolsRequest::default();
+            request.params = Some(PaginatedRequestParams::default().with_cursor(cursor.take()));
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer = self.ask(ClientRequest::ListToolsRequest(request), left, within, &never).await?;
+            let ServerResult::ListToolsResult(page) = answer else {
+                return Err(McpFault::Odd("its list of tools is not as MCP wants it".to_owned()));
+            };
+            for tool in page.tools {
+                let tool = described(tool);
+                size += tool.name.len() + tool.description.len() + tool.input_schema.to_string().len();
+                size += tool.output_schema.as_ref().map_or(0, |schema| schema.to_string().len());
+                tools.push(tool);
+            }
+            if tools.len() > MAX_TOOLS || size > MAX_DESCRIBED {
+                return Err(McpFault::Odd(format!(
+                    "it has more than {MAX_TOOLS} tools, or more than {} MiB of descriptions",
+                    MAX_DESCRIBED >> 20
+                )));
+            }
+            match page.next_cursor {
+                None => return Ok(tools),
+                Some(next) if !seen.insert(next.clone()) => {
+                    return Err(McpFault::Odd("its list of tools goes in a circle".to_owned()));
+                }
+                Some(next) => cursor = Some(next),
+            }
+        }
+        Err(McpFault::Odd(format!("its list of tools has more than {MAX_PAGES} pages")))
+    }
+
+    /// Calls a tool. When the time is up or `ended` is cancelled, the server is told.
+    ///
+    /// # Errors
+    /// See [`McpFault`]; a tool that failed is no error.
+    pub async fn call(
+        &self,
+        name: &str,
+        args: Map<String, Value>,
+        within: Duration,
+        ended: &CancellationToken,
+    ) -> Result<Answer, McpFault> {
+        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(args);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        match self.ask(request, within, within, ended).await? {
+            ServerResult::CallToolResult(result) => Ok(Answer {
+                structured: result.structured_content,
+                content: result.content.iter().filter_map(|block| serde_json::to_value(block).ok()).collect(),
+                is_error: result.is_error.unwrap_or(false),
+            }),
+            ServerResult::InputRequiredResult(_) => {
+                Err(McpFault::Odd("it asks the caller for input, and nobody is there to give it".to_owned()))
+            }
+            _ => Err(McpFault::Odd("its answer is none of a tool".to_owned())),
+        }
+    }
+
+    async fn ask(
+        &self,
+        request: ClientRequest,
+        left: Duration,
+        limit: Duration,
+        ended: &CancellationToken,
+    ) -> Result<ServerResult, McpFault> {
+        let _asked = self.gate.ask();
+        let mut oversized = self.gate.oversized.subscribe();
+        let peer = self.service.peer();
+        let mut sent = None;
+        let answered = async {
+            // The time is kept here, so that it also holds while a server does not read the request.
+            let request = peer.send_request_with_option(request, PeerRequestOptions::default()).await?;
+            sent = Some(request.id.clone());
+            request.await_response().await
+        };
+        let fault = tokio::select! {
+            answer = answered => {
+                return answer.map_err(|e| self.gate.why().unwrap_or_else(|| e.into()));
+            }
+            () = tokio::time::sleep(left) => McpFault::Silent(limit),
+            () = ended.cancelled() => McpFault::Cancelled,
+            () = self.gate.shut.cancelled() => self.gate.why().unwrap_or(McpFault::Closed),
+            _ = oversized.changed() => McpFault::TooLarge,
+        };
+        if let (Some(id), McpFault::Silent(_) | McpFault::Cancelled) = (sent, &fault) {
+            let reason = if fault == McpFault::Cancelled { "the caller is gone" } else { "its time is up" };
+            let told = CancelledNotificationParam::new(Some(id), Some(reason.to_owned()));
+            // Whoever does not read is not waited for.
+            drop(timeout(LEAVE, peer.notify_cancelled(told)).await);
+        }
+        Err(fault)
+    }
+
+    /// Ends it.
+    pub fn shut(&self) {
+        self.gate.shut();
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.gate.shut();
+    }
+}
+
+/// Servers of the newest protocol tell of changes only to those who subscribe; all tell of their end by it.
+fn follow(peer: Peer<RoleClient>, watch: Watch) {
+    tokio::spawn(async move {
+        let newest =
+            peer.peer_info().is_some_and(|info| info.protocol_version == ProtocolVersion::V_2026_07_28);
+        if newest {
+            let listen = async {
+                let filter = SubscriptionFilter::builder().tools_list_changed().build();
+                let Ok(mut told) = peer.listen(filter).await else { return };
+                while let Ok(Some(notification)) = told.next().await {
+                    if matches!(notification, ServerNotification::ToolListChangedNotification(_)) {
+                        watch.changed.notify_one();
+                    }
+                }
+            };
+            tokio::select! {
+                () = listen => {}
+                () = watch.over.cancelled() => {}
+            }
+        }
+        while timeout(LOOK, watch.over.cancelled()).await.is_err() {
+            if peer.is_transport_closed() {
+                watch.over.cancel();
+            }
+        }
+    });
+}
+
+fn described(tool: Tool) -> RemoteTool {
+    RemoteTool {
+        name: tool.name.into_owned(),
+        description: tool.description.map(std::borrow::Cow::into_owned).or(tool.title).unwrap_or_default(),
+        input_schema: Value::Object((*tool.input_schema).clone()),
+        output_schema: tool.output_schema.map(|schema| Value::Object((*schema).clone())),
+        annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()),
+    }
+}
