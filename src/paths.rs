@@ -72,6 +72,12 @@ impl HivePaths {
         self.state().join("store")
     }
 
+    /// Files that were attached to mail, by the hash of their content.
+    #[must_use]
+    pub fn mail(&self) -> PathBuf {
+        self.state().join("mail")
+    }
+
     /// Programs that containers mount.
     #[must_use]
     pub fn bin(&self) -> PathBuf {

@@ -46,6 +46,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("scheduler", 2),
     ("runs", 2),
     ("tools", 2),
+    ("mail", 2),
     // Adapters.
     ("config", 3),
     ("db", 3),

@@ -49,6 +49,9 @@ const AGENT_READS: &[&str] = &[
     "/v1/tasks/{id}",
     "/v1/facts",
     "/v1/agents/{agent}/tools",
+    "/v1/agents/{agent}/mail",
+    "/v1/mail/{id}",
+    "/v1/mail/{id}/attachments/{name}",
     "/api/v1/search",
     "/api/v1/skills",
     "/api/v1/skills/{slug}",
@@ -91,6 +94,7 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::DELETE, "/mcp"),
     (Method::POST, "/v1/agents/{agent}/tools/{tool}"),
     (Method::POST, "/v1/tasks"),
+    (Method::POST, "/v1/mail"),
 ];
 
 /// Who calls, for use cases: an agent, or as none the operator.

@@ -15,6 +15,7 @@ mod guard;
 mod halts;
 mod hive;
 mod jobs;
+mod mail;
 mod mcp;
 mod metrics;
 mod observe;
@@ -133,6 +134,11 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(tasks::queue))
         .routes(routes!(tasks::show))
         .routes(routes!(tasks::facts))
+        .routes(routes!(mail::list))
+        .routes(routes!(mail::send))
+        .routes(routes!(mail::show))
+        .routes(routes!(mail::attachment))
+        .routes(routes!(mail::release))
         .routes(routes!(halts::show, halts::halt))
         .routes(routes!(halts::resume))
         .routes(routes!(events::list, events::raise))

@@ -17,6 +17,7 @@ pub mod hive;
 pub mod job_types;
 pub mod jobs;
 mod logs;
+pub mod mail;
 pub mod model_watch;
 pub mod runs;
 mod secrets;

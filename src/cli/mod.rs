@@ -18,6 +18,7 @@ mod init;
 mod job;
 mod lifecycle;
 mod logs;
+mod mail;
 mod mounted;
 mod offline;
 mod prompt;
@@ -115,6 +116,9 @@ enum Command {
     /// List, show and cancel the runs of jobs, and print what they wrote
     #[command(subcommand)]
     Run(run::Command),
+    /// List, send and show mail between agents and the operator
+    #[command(subcommand, after_help = mail::EXAMPLES)]
+    Mail(mail::Command),
     /// Keep new runs from starting, those of one agent or all
     Halt(halt::HaltArgs),
     /// Let runs start again
@@ -207,6 +211,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Skill(command) => skill::run(context, &command).await,
         Command::Job(command) => job::run(context, &command).await,
         Command::Run(command) => run::run(context, &command).await,
+        Command::Mail(command) => mail::run(context, &command).await,
         Command::Halt(args) => halt::halt(context, &args).await,
         Command::Resume(args) => halt::resume(context, &args).await,
         Command::Events(args) => events::run(context, &args).await,

@@ -37,6 +37,7 @@ fn the_help_lists_what_there_is() {
       skill        List, add, check, publish and approve skills
       job          Make, list, run and pause jobs: what agents do by themselves, and when
       run          List, show and cancel the runs of jobs, and print what they wrote
+      mail         List, send and show mail between agents and the operator
       halt         Keep new runs from starting, those of one agent or all
       resume       Let runs start again
       events       Show what happened in the hive, and what happens; raise events

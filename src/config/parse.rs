@@ -19,6 +19,7 @@ use super::{
 use crate::{
     error::Fault,
     ids::{AgentId, HiveName},
+    mail::Party,
 };
 
 /// How often what agents write can be looked at.
@@ -245,8 +246,13 @@ fn agents(r: &mut Reader, root: &Table<'_, '_>, config: &mut Config) -> Vec<Stri
     let mut names = Vec::new();
     for (name, field) in table.fields() {
         names.push(name.to_owned());
-        let id = name.parse::<AgentId>();
-        let id = id.map_err(|e| r.fault(&field.key, e.to_string(), "")).ok();
+        let id = match (name.parse::<AgentId>(), name.parse::<Party>()) {
+            (Ok(_), Ok(Party::Operator | Party::Hive)) => {
+                Err(format!("mail to {name:?} is for no agent: choose another name"))
+            }
+            (id, _) => id.map_err(|e| e.to_string()),
+        };
+        let id = id.map_err(|why| r.fault(&field.key, why, "")).ok();
         let Some(table) = r.table(&field, keys::AGENT) else {
             continue;
         };

@@ -23,7 +23,7 @@ use crate::{
     app::{
         Hive, agent_skills, health,
         hive::Parts,
-        model_watch, runs,
+        mail, model_watch, runs,
         world::{UpdateScope, World},
     },
     config::{self, ConfigError, Env},
@@ -96,6 +96,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tasks.spawn(watch_files(hive.clone()));
     tasks.spawn(runs::driver::run(hive.clone()));
     tasks.spawn(agent_skills::run(hive.clone()));
+    tasks.spawn(mail::run(hive.clone()));
     tasks.spawn(deliver_notices(hive.clone()));
     tasks.spawn(health::run(hive.clone()));
     tasks.spawn(model_watch::run(hive.clone()));

@@ -16,6 +16,7 @@ pub mod idempotency;
 pub mod jobs;
 pub mod lock;
 pub mod lock_history;
+pub mod mail;
 pub mod meta;
 pub mod offline;
 pub mod outbox;

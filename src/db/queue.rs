@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::json;
 
 pub(super) use claim::MAX_WAITING;
-pub use claim::{ManualError, any_wants, claim_manual};
+pub use claim::{ManualError, any_wants, claim_event, claim_manual};
 pub use end::{Cancelled, Finished, Tell, cancel, finish, requeue, skip_unstarted};
 pub use realign::realign;
 pub use waiting::{Obstacle, obstacle};

@@ -83,6 +83,39 @@ mod tests {
     }
 
     #[test]
+    fn every_script_says_what_its_schema_says_and_checks_its_arguments_alike() {
+        let mut checks = std::collections::BTreeSet::new();
+        for skill in skills() {
+            let text = |path: &str| {
+                let file = skill.files.iter().find(|(name, ..)| *name == path);
+                let (.., bytes) = file.unwrap_or_else(|| panic!("{} has no {path}", skill.folder));
+                std::str::from_utf8(bytes).unwrap()
+            };
+            let scripts: Vec<&str> = skill
+                .files
+                .iter()
+                .filter(|(.., executable, _)| *executable)
+                .map(|(path, ..)| *path)
+                .collect();
+            let manifest: serde_json::Value = serde_json::from_str(text("manifest.json")).unwrap();
+            let mut listed: Vec<&str> =
+                manifest["scripts"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+            listed.sort_unstable();
+            assert_eq!(scripts, listed, "{}", skill.folder);
+            for path in scripts {
+                let schema: serde_json::Value =
+                    serde_json::from_str(text(&path.replace(".ts", ".schema.json"))).unwrap();
+                let first = text(path).lines().nth(1).unwrap();
+                assert_eq!(first.strip_prefix("// "), schema["description"].as_str(), "{path}");
+                assert_eq!(schema["additionalProperties"], false, "{path}");
+                assert!(schema["examples"][0].is_object(), "{path}");
+            }
+            checks.insert(text("scripts/lib/arguments.ts"));
+        }
+        assert_eq!(checks.len(), 1, "skills carry the same check of arguments");
+    }
+
+    #[test]
     fn a_built_in_skill_gives_the_digest_of_its_folder_in_the_source_tree() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();

@@ -93,6 +93,8 @@ fn object(text: &str) -> Option<Value> {
 
 fn read(text: &str) -> Printed {
     let mut printed = Printed::default();
+    let words = Regex::new(r"[a-z]+").unwrap();
+    let operation = Regex::new(r"^(?:\| )?`((?:create|list|get|delete)_skills?)`(?: \||$)").unwrap();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(kind) = line.strip_prefix("```") {
@@ -107,9 +109,8 @@ fn read(text: &str) -> Printed {
             } else if form.starts_with("{ \"") {
                 printed.triggers.extend(object(form).filter(is_trigger));
             } else if returns.is_some() {
-                let fields = Regex::new(r"[a-z]+").unwrap();
                 let types = ["string", "number", "boolean"];
-                let fields = fields.find_iter(form).map(|m| m.as_str().to_owned());
+                let fields = words.find_iter(form).map(|m| m.as_str().to_owned());
                 let fields: BTreeSet<String> = fields.filter(|f| !types.contains(&f.as_str())).collect();
                 for (_, returned) in
                     printed.definitions.iter_mut().filter(|(_, returned)| returned.is_empty())
@@ -118,7 +119,6 @@ fn read(text: &str) -> Printed {
                 }
             }
         }
-        let operation = Regex::new(r"^(?:\| )?`((?:create|list|get|delete)_skills?)`(?: \||$)").unwrap();
         printed.operations.extend(operation.captures(line).map(|found| found[1].to_owned()));
     }
     printed

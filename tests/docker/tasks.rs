@@ -45,6 +45,7 @@ impl TestHive {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "reads well at the call")]
 fn call(tool: &str, parameters: Value) -> Value {
     json!({"type": "tool_call", "toolName": tool, "parameters": parameters})
 }

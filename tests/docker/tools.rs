@@ -26,7 +26,7 @@ clear()
 ";
 
 /// Every value that `expected` names is the same in `actual`; lists have the same length.
-fn has(actual: &Value, expected: &Value) -> bool {
+pub fn has(actual: &Value, expected: &Value) -> bool {
     match (actual, expected) {
         (Value::Object(a), Value::Object(e)) => e.iter().all(|(k, v)| a.get(k).is_some_and(|a| has(a, v))),
         (Value::Array(a), Value::Array(e)) => a.len() == e.len() && a.iter().zip(e).all(|(a, e)| has(a, e)),

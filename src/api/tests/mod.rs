@@ -12,6 +12,7 @@ mod doors;
 mod events;
 mod faces;
 mod jobs;
+mod mail;
 mod mcp;
 mod problems;
 mod runs;

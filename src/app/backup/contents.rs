@@ -60,6 +60,7 @@ impl Contents<'_> {
             pack.above(&self.paths.root, ".skep/skep.db")?;
             pack.one(copy, ".skep/skep.db")?;
             self.store(pack, content)?;
+            self.folder(pack, ".skep/mail", Whose::Ours, MAX_TREE)?;
         }
         Ok(())
     }

@@ -338,6 +338,19 @@ fn trigger(
     insert(tx, world.now, job, &new).map(|_| ())
 }
 
+/// Queues a run of a job, as `job` says it, for an event that concerns it alone; none when that was done before.
+///
+/// # Errors
+/// The database fails.
+pub fn claim_event(
+    tx: &Transaction<'_>,
+    job: &JobRow,
+    event: &Raised,
+    now: Timestamp,
+) -> Result<Option<i64>, DbError> {
+    insert(tx, now, job, &New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event) })
+}
+
 /// Why a job is not run on demand.
 #[derive(Debug, thiserror::Error)]
 pub enum ManualError {

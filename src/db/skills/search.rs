@@ -103,7 +103,7 @@ pub fn snippets(conn: &Connection, words: &str, hits: &[Hit]) -> Result<Vec<Stri
 }
 
 /// The text with every Chinese, Japanese and Korean character set apart from letters beside it.
-fn apart(text: &str) -> Cow<'_, str> {
+pub(in crate::db) fn apart(text: &str) -> Cow<'_, str> {
     if !text.contains(stands_alone) {
         return text.into();
     }
@@ -129,7 +129,7 @@ fn stands_alone(c: char) -> bool {
 }
 
 /// Each word as a string of FTS5, the last one as a beginning; none when there is nothing to search for.
-fn quoted(words: &str) -> Option<String> {
+pub(in crate::db) fn quoted(words: &str) -> Option<String> {
     // NUL would end the query.
     let words = words.split(|c: char| c.is_whitespace() || c == '\0');
     let words = words.filter(|word| word.chars().any(char::is_alphanumeric)).take(MAX_WORDS);

@@ -4,6 +4,7 @@
 mod catalogue;
 mod documents;
 mod jobs;
+mod mail;
 mod soul;
 mod tasks;
 
@@ -36,7 +37,7 @@ pub(super) struct Described {
 /// Every tool of the hive.
 fn all() -> &'static [Described] {
     static ALL: std::sync::LazyLock<Vec<Described>> = std::sync::LazyLock::new(|| {
-        [catalogue::tools(), documents::tools(), jobs::tools(), soul::tools(), tasks::tools()]
+        [catalogue::tools(), documents::tools(), jobs::tools(), mail::tools(), soul::tools(), tasks::tools()]
             .into_iter()
             .flatten()
             .collect()
@@ -61,7 +62,11 @@ pub(super) fn described(name: &str) -> (String, Option<Value>) {
 /// # Errors
 /// The same, of a tool that has no form for it.
 pub(super) fn refused(name: &str, error: AppError) -> Result<Value> {
-    if jobs::is_one(name) || tasks::is_one(name) { jobs::refusal(error) } else { Err(error) }
+    if jobs::is_one(name) || mail::is_one(name) || tasks::is_one(name) {
+        jobs::refusal(error)
+    } else {
+        Err(error)
+    }
 }
 
 /// Calls one.
@@ -79,6 +84,9 @@ pub async fn call(hive: &Arc<Hive>, behalf: &Behalf, name: &str, args: &Map<Stri
         return answer;
     }
     if let Some(answer) = jobs::call(hive, behalf, name, args).await {
+        return answer;
+    }
+    if let Some(answer) = mail::call(hive, behalf, name, args).await {
         return answer;
     }
     if let Some(answer) = tasks::call(hive, behalf, name, args).await {

@@ -117,10 +117,12 @@ fn by_hand() {
 }
 
 #[test]
-fn our_own_skills_give_no_warning() {
+fn our_own_skills_give_no_warning_but_that_they_speak_to_the_supervisor() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/built-in");
     for folder in skills_below(&root, 1) {
-        let bad: Vec<_> = scan_folder(&folder).into_iter().filter(|f| f.severity > Severity::Info).collect();
+        let meant = |f: &Finding| f.message.starts_with("Speaks to the supervisor by itself");
+        let bad: Vec<_> =
+            scan_folder(&folder).into_iter().filter(|f| f.severity > Severity::Info && !meant(f)).collect();
         assert_eq!(bad, []);
     }
 }

@@ -1,0 +1,7 @@
+#!/usr/bin/env node
+// Forget a project by its id.
+
+import { forget } from "./lib/memory.ts";
+import { main } from "./lib/tool.ts";
+
+await main(import.meta.url, (args: { id: number }) => forget("project", args.id));
