@@ -26,7 +26,7 @@ use crate::{
         request::shown,
         rules,
     },
-    tools::{self, workflow::Action},
+    tools::workflow::Action,
 };
 
 /// Attempts after the first (systems.md A21).
@@ -123,11 +123,10 @@ impl Hive {
             errors.extend(faults.into_iter().map(|(place, detail)| (format!("/action{place}"), detail)));
         });
         if let Ok(action) = &action {
-            let known = self.tools(&agent).await?;
-            let unknown = |(place, name): (String, &str)| {
-                Some((format!("/action{place}"), tools::find(&known, name).err()?))
-            };
-            errors.extend(action.tools().into_iter().filter_map(unknown));
+            for (place, name) in action.tools() {
+                let unknown = self.tool_named(&agent, name).await.err();
+                errors.extend(unknown.map(|why| (format!("/action{place}"), why.to_string())));
+            }
         }
         let (Ok(name), Ok(action), true) = (name, action, errors.is_empty()) else {
             let detail = errors.first().map(|(_, detail)| detail.clone()).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Every example that the reference documents print of a call of a tool, run as printed: against an agent `thinker` with a
-//! skill that brings the printed tools. Only times that have passed are moved on. The test reads the examples out of the
+//! skill whose MCP server has the printed tools. Only times that have passed are moved on. The test reads the examples out of the
 //! documents' text (`tests/reference/README.md`).
 
 use std::{collections::BTreeSet, fs, path::Path};
@@ -19,6 +19,26 @@ const PRINTED: [&str; 7] = [
     "gmail_list_events",
     "tool_a",
 ];
+
+/// A fake of their servers.
+const SERVER: &str = r#"
+import json, sys
+tools = sys.argv[1].split()
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    result = {}
+    if m["method"] == "initialize":
+        result = {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "printed", "version": "1"}}
+    elif m["method"] == "tools/list":
+        result = {"tools": [{"name": n, "description": f"Fakes {n}.", "inputSchema": {"type": "object"}} for n in tools]}
+    elif m["method"] == "tools/call":
+        name, args = m["params"]["name"], m["params"].get("arguments", {})
+        with open(f"/workspace/{name}.calls", "a") as calls: print(json.dumps(args), file=calls)
+        result = {"content": [{"type": "text", "text": json.dumps({"ok": True})}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}), flush=True)
+"#;
 
 /// An agent program: it calls every tool that its run may.
 const COMMAND: &str = r#"command = ["bash", "-ec", """for tool in $(echo "$SKEP_REQUIRED_TOOLS" | tr -c 'a-z_' ' '); do skep run $tool '{}'; done; cat""" ]"#;
@@ -156,14 +176,10 @@ async fn hive() -> TestHive {
     let text = fs::read_to_string(hive.path("skep.toml")).unwrap();
     let text = text.replace("default_agent = \"thinker\"\n", "");
     hive.write("skep.toml", &text.replacen("[hive]\n", "[hive]\ndefault_agent = \"thinker\"\n", 1));
-    let script = |name: &str| {
-        format!("#!/bin/bash\n# Fakes {name}.\necho \"$1\" >> {name}.calls\necho \"{{\\\"ok\\\": true}}\"\n")
-    };
-    let scripts: Vec<(String, String)> =
-        PRINTED.iter().map(|name| (format!("{name}.sh"), script(name))).collect();
-    let scripts: Vec<(&str, &str)> =
-        scripts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    hive.tools("printed", &scripts, &json!({}));
+    let names = PRINTED.join(" ");
+    let server = json!({"name": "printed", "command": "python3", "args": ["server.py", names]});
+    hive.skill("printed", "1.0.0", &json!({"mcpServers": [server]}));
+    hive.write("skills/printed@1.0.0/server.py", SERVER);
     hive.start().await;
     hive.running("thinker").await;
     hive

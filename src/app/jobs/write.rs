@@ -1,5 +1,7 @@
 //! Making and changing jobs, pausing and resuming them. Nothing here fires the past.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{
@@ -34,11 +36,15 @@ impl Hive {
     /// # Errors
     /// What is wrong with the body: all of it at once; the name is taken; the database fails.
     pub async fn create_job(
-        &self,
+        self: &Arc<Self>,
         caller: Option<&AgentId>,
         body: Value,
         key: Option<OnceKey>,
     ) -> Result<JobWritten> {
+        let draft = request::create(&body, &Scene::of(self).context(caller));
+        if let Ok(draft) = draft.as_ref() {
+            self.look_for_tools(&draft.agent, &draft.spec).await;
+        }
         let (mut scene, caller) = (Scene::of(self), caller.cloned());
         let now = scene.now;
         let written: JobWritten = self
@@ -54,7 +60,18 @@ impl Hive {
     /// # Errors
     /// There is none that the caller may see; `skep.toml` defines it; what is wrong with the body; the new name is
     /// taken; the database fails.
-    pub async fn update_job(&self, caller: Option<&AgentId>, id: i64, body: Value) -> Result<JobWritten> {
+    pub async fn update_job(
+        self: &Arc<Self>,
+        caller: Option<&AgentId>,
+        id: i64,
+        body: Value,
+    ) -> Result<JobWritten> {
+        let whose = caller.cloned();
+        let job = self.db.read(move |conn| own(conn, whose.as_ref(), id)).await?;
+        let old = Existing { agent: &job.agent, name: &job.name, enabled: job.enabled, spec: &job.spec };
+        if let Ok(update) = request::update(&old, &body, &Scene::of(self).context(caller)) {
+            self.look_for_tools(&job.agent, &update.draft.spec).await;
+        }
         let (mut scene, caller) = (Scene::of(self), caller.cloned());
         let written = self.db.write(move |tx| update(tx, &mut scene, caller.as_ref(), id, &body)).await?;
         self.after_change(written.job.enabled).await;
@@ -106,6 +123,16 @@ impl Hive {
             .await?;
         self.after_change(true).await;
         Ok(view)
+    }
+
+    /// Asks servers that never told of their tools, when a job needs one that nothing known has.
+    async fn look_for_tools(self: &Arc<Self>, agent: &AgentId, spec: &JobSpec) {
+        for name in spec.needed_tools() {
+            // Whoever is missing then is told of with the job.
+            if self.tool_named(agent, name).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Wakes who waits for changes of jobs. The tools that a new job waits for may have come meanwhile.

@@ -13,7 +13,6 @@ use crate::{
     db::runs::RunRow,
     runs::state::Cause,
     scheduler::preflight::{self, Preflight},
-    tools,
 };
 
 /// A check may take so long.
@@ -44,7 +43,7 @@ async fn look(hive: &Arc<Hive>, run: &RunRow, check: &Preflight, zone: &str) -> 
     let agent = hive.find_agent(&run.agent)?;
     let preparation =
         agent.preparation().ok_or_else(|| AppError::Conflict("its agent is not prepared".to_owned()))?;
-    let tool = tools::find(&hive.tools(&run.agent).await?, &check.tool).map_err(AppError::NotFound)?.clone();
+    let tool = hive.tool_named(&run.agent, &check.tool).await?;
     let calls = hive.runs.calls(run.id).ok_or_else(|| super::steps::ended(run.id))?;
     let under_way = calls.begin().ok_or_else(|| super::steps::ended(run.id))?;
     let ended = calls.closed.child_token();
