@@ -93,8 +93,8 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/mcp"),
     (Method::DELETE, "/mcp"),
     (Method::POST, "/v1/agents/{agent}/tools/{tool}"),
-    (Method::POST, "/v1/mail"),
     (Method::POST, "/v1/tasks"),
+    (Method::POST, "/v1/mail"),
 ];
 
 /// Who calls, for use cases: an agent, or as none the operator.

@@ -12,8 +12,8 @@ use super::{
 };
 
 /// Beginnings of the names of the hive's own events; nobody raises those.
-pub const OWN: [&str; 9] =
-    ["agent:", "skill:", "job:", "run:", "task:", "secret:", "hive:", "notify:", "mail:"];
+pub const OWN: [&str; 10] =
+    ["agent:", "skill:", "job:", "run:", "task:", "tools:", "secret:", "hive:", "notify:", "mail:"];
 
 /// Whether an event of this name is the hive's own.
 #[must_use]

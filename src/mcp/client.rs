@@ -179,8 +179,8 @@ impl Connection {
         let (mut tools, mut size) = (Vec::new(), 0);
         let (mut cursor, mut seen) = (None, HashSet::new());
         for _ in 0..MAX_PAGES {
-            let mut request = ListToolsRequest::default();
-            request.params = Some(PaginatedRequestParams::default().with_cursor(cursor.take()));
+            let params = Some(PaginatedRequestParams::default().with_cursor(cursor.take()));
+            let request = ListToolsRequest { params, ..Default::default() };
             let left = deadline.saturating_duration_since(Instant::now());
             let answer = self.ask(ClientRequest::ListToolsRequest(request), left, within, &never).await?;
             let ServerResult::ListToolsResult(page) = answer else {

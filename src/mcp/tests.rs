@@ -378,3 +378,53 @@ async fn a_remote_server_is_not_connected_to_where_the_agent_may_not_and_redirec
     served.abort();
     reached.abort();
 }
+
+/// A well-behaved remote server with the tool `hum`, which answers what it was authorised with.
+#[derive(Clone)]
+struct Hummer;
+
+impl rmcp::ServerHandler for Hummer {
+    fn get_info(&self) -> rmcp::model::ServerConfig {
+        let capabilities = rmcp::model::ServerCapabilities::builder().enable_tools().build();
+        rmcp::model::ServerConfig::new(capabilities)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<rmcp::model::PaginatedRequestParams>,
+        _: rmcp::service::RequestContext<rmcp::RoleServer>,
+    ) -> Result<rmcp::model::ListToolsResult, rmcp::ErrorData> {
+        let schema = json!({ "type": "object" }).as_object().unwrap().clone();
+        Ok(rmcp::model::ListToolsResult::with_all_items(vec![rmcp::model::Tool::new("hum", "Hums.", schema)]))
+    }
+
+    async fn call_tool(
+        &self,
+        _: rmcp::model::CallToolRequestParams,
+        context: rmcp::service::RequestContext<rmcp::RoleServer>,
+    ) -> Result<rmcp::model::CallToolResponse, rmcp::ErrorData> {
+        let parts = context.extensions.get::<axum::http::request::Parts>().unwrap();
+        let said = parts.headers["authorization"].to_str().unwrap().to_owned();
+        Ok(rmcp::model::CallToolResult::success(vec![rmcp::model::ContentBlock::text(said)]).into())
+    }
+}
+
+#[tokio::test]
+async fn a_remote_server_is_called_with_its_headers_where_the_agent_may_connect() {
+    use rmcp::transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let sessions = Arc::new(LocalSessionManager::default());
+    let service = StreamableHttpService::new(|| Ok(Hummer), sessions, StreamableHttpServerConfig::default());
+    let served = tokio::spawn(async move {
+        axum::serve(listener, axum::Router::new().route_service("/mcp", service)).await.unwrap();
+    });
+    let connection = Connection::over_http(to(&url, &["127.0.0.1"]), PATIENCE).await.unwrap();
+    let tools = connection.tools(PATIENCE).await.unwrap();
+    assert_eq!((tools[0].name.as_str(), tools[0].description.as_str()), ("hum", "Hums."));
+    let answer = call(&connection, PATIENCE).await.unwrap();
+    assert_eq!(answer.content, [json!({ "type": "text", "text": "Bearer hunter22" })]);
+    served.abort();
+}

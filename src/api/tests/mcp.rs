@@ -269,7 +269,7 @@ async fn an_agents_skills_are_resources_with_digests_that_hold() {
     for mode in [OLD, new()] {
         let conn = agent(&open, mode).await;
         let skills = conn.list_all_skills().await.unwrap();
-        let names: Vec<&str> = skills.iter().map(|skill| skill.name()).collect();
+        let names: Vec<&str> = skills.iter().map(rmcp::model::Skill::name).collect();
         assert_eq!(names, ["alpha-tools", "filed"], "only what it resolved");
         let skill = conn.get_skill(GetSkillRequestParams::new("skill://filed/SKILL.md")).await.unwrap().skill;
         assert_eq!(skill.frontmatter.description, "Has files.");

@@ -83,7 +83,7 @@ pub(super) fn settle(tx: &db::Tx<'_>, world: &World, now: Timestamp) -> Result<(
                 undelivered(tx, &mail, &waiting.to, &why, now)?;
             }
             Over::Ran(_) if db::mail::replied(tx, mail.id, &waiting.to)? => {
-                set(Status::Answered, None).map(drop)?
+                set(Status::Answered, None).map(drop)?;
             }
             Over::Ran(Some(summary)) if mail.from != Party::Hive => {
                 set(Status::Answered, None)?;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     app::{Result, hive::Hive, types::AppError},
     db::{
-        self, DbError,
+        self,
         mail::{Folder, MailRow},
     },
     ids::AgentId,
@@ -85,7 +85,7 @@ impl Hive {
     /// There is none, or it is not held; the database fails.
     pub async fn release_mail(self: &Arc<Self>, id: i64) -> Result<MailView> {
         self.mail_row(None, id).await?;
-        let released = self.db.write(move |tx| Ok::<_, DbError>(db::mail::release(tx, id)?)).await?;
+        let released = self.db.write(move |tx| db::mail::release(tx, id)).await?;
         if !released {
             return Err(AppError::Conflict(format!("mail {id} is not held")));
         }

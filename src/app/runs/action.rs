@@ -145,7 +145,11 @@ pub(in crate::app) fn script(
 }
 
 /// Refuses a tool whose skill misses something that it needs (systems.md C2, C5).
-fn must_be_usable(preparation: &Preparation, skill: &SkillId, tool: &str) -> Result<(), String> {
+pub(in crate::app) fn must_be_usable(
+    preparation: &Preparation,
+    skill: &SkillId,
+    tool: &str,
+) -> Result<(), String> {
     match preparation.usable.unavailable.get(skill) {
         Some(missing) => Err(format!(
             "tool {tool} cannot be called: its skill {skill} cannot be used while it misses {}",

@@ -118,6 +118,9 @@ impl Hive {
 /// # Errors
 /// It could not be started, or it was ended early.
 pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
+    if let Some(skill) = call.tool.skill() {
+        action::must_be_usable(&call.preparation, skill, &call.tool.name).map_err(AppError::Conflict)?;
+    }
     let began = Instant::now();
     let call = match arguments(hive, &call.agent.id, &call.tool, call.args).await {
         Ok(args) => Call { args, ..call },

@@ -13,7 +13,6 @@ fn agent() -> Agent {
         allow_soul_edit: false,
         skills: Vec::new(),
         secrets: None,
-        tools: Default::default(),
         command: None,
         main: None,
         tools: Default::default(),

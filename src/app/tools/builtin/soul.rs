@@ -53,7 +53,7 @@ pub(super) async fn call(hive: &Arc<Hive>, behalf: &Behalf, args: &Map<String, V
     let edited = edited.map_err(|mistake| documents::invalid(vec![mistake]))?;
     if let Some(c) = edited.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
         return Err(AppError::Invalid {
-            detail: format!("a soul is plain text: the control character {:?} cannot be in it", c),
+            detail: format!("a soul is plain text: the control character {c:?} cannot be in it"),
             errors: Vec::new(),
         });
     }

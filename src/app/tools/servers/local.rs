@@ -34,13 +34,15 @@ type Tail = Arc<Mutex<VecDeque<u8>>>;
 pub(super) struct Process {
     link: Arc<Link>,
     id: ProcId,
+    /// None: it is not known to run yet, or it is over.
     exit: Option<oneshot::Receiver<Exit>>,
+    over: bool,
     tail: Tail,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.exit.is_some() {
+        if !self.over {
             self.link.end(self.id, GRACE);
         }
     }
@@ -67,11 +69,19 @@ pub(super) async fn start(
         bound: true,
         io: Io::Stream,
     };
-    let started = link.start(start, Vec::new()).await.map_err(|e| format!("it cannot be started: {e}"))?;
-    let tail = Tail::default();
+    // Before it runs, so that it is ended also when nobody waits for its start any more.
     let mut process =
-        Process { link: link.clone(), id: started.id, exit: Some(started.exit), tail: tail.clone() };
-    let (reader, writer) = streams(started.fds, tail).map_err(|e| format!("it cannot be spoken to: {e}"))?;
+        Process { link: link.clone(), id: start.id, exit: None, over: false, tail: Tail::default() };
+    let started = match link.start(start, Vec::new()).await {
+        Ok(started) => started,
+        Err(e) => {
+            process.over = true;
+            return Err(format!("it cannot be started: {e}"));
+        }
+    };
+    process.exit = Some(started.exit);
+    let streams = streams(started.fds, process.tail.clone());
+    let (reader, writer) = streams.map_err(|e| format!("it cannot be spoken to: {e}"))?;
     match Connection::over_streams(reader, writer, plan.startup).await {
         Ok(connection) => Ok((connection, process)),
         Err(fault) => Err(process.fate(Some(&fault)).await),
@@ -112,7 +122,7 @@ impl Process {
             self.link.end(self.id, GRACE);
             ended = timeout(GRACE * 2, exit).await.ok();
         }
-        self.exit = None;
+        (self.exit, self.over) = (None, true);
         let how = match (ended, fault) {
             (Some(Ok(exit)), _) if exit.oom => "it ran out of memory".to_owned(),
             (Some(Ok(exit)), _) if by_itself => how(exit),

@@ -238,3 +238,47 @@ impl State {
         self.failed = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(slot: &Slot, hash: u64) -> String {
+        match slot.need(hash) {
+            Need::Refuse(why) => why,
+            _ => panic!("not refused"),
+        }
+    }
+
+    #[test]
+    fn who_comes_during_a_start_waits_for_it_and_after_a_failure_its_pause_grows() {
+        let slot = Slot::default();
+        assert!(matches!(slot.need(1), Need::Start(..)));
+        assert!(matches!(slot.need(1), Need::Wait(_)));
+        assert!(slot.started(1, &Err("no disk".to_owned())));
+        assert_eq!(refusal(&slot, 1), "no disk; it is not started again for another 1 s");
+        let mut state = slot.lock();
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            state.failures += 1;
+            state.fail("no disk");
+            let until = state.failed.as_ref().unwrap().0;
+            pauses.push(until.saturating_duration_since(Instant::now()).as_secs_f64().ceil());
+        }
+        assert_eq!(pauses, [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]);
+    }
+
+    #[test]
+    fn another_plan_is_started_at_once_and_ends_the_start_of_the_old_one() {
+        let slot = Slot::default();
+        let Need::Start(_sender, _coming, stop) = slot.need(1) else { panic!("not started") };
+        assert!(matches!(slot.need(2), Need::Start(..)));
+        assert!(stop.is_cancelled());
+        assert!(!slot.started(1, &Err("too late".to_owned())), "it concerns nobody any more");
+        assert!(slot.started(2, &Err("no disk".to_owned())));
+        slot.keep_only(Some(2));
+        refusal(&slot, 2);
+        slot.keep_only(None);
+        assert!(matches!(slot.need(2), Need::Start(..)));
+    }
+}
