@@ -6,9 +6,9 @@
 //!
 //! 1. `ids`, `error`, `fault`, `paths`, `tls`, [`wire`]: names, faults, places, and what both programs say to each other.
 //! 2. Pure: `mail`, `skill`, `resolver`, `registry::index`, `sandbox::{spec, prompt}`, `supervisor::{state, plan}`,
-//!    `secrets::grants`, `config::model`, `scheduler::{job, rules, request, trigger, due}`,
-//!    `runs::{state, result}`, `notify::{allow, message, sign, throttle}`, `tools`. No runtime, no files, no clock: `now` is
-//!    a parameter.
+//!    `secrets::grants`, `config::model`, `scheduler::{job, preflight, rules, request, trigger, due}`,
+//!    `runs::{state, result}`, `notify::{allow, message, sign, throttle}`, `tools`. No runtime, no files, no clock: `now`
+//!    is a parameter.
 //! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `mcp`, `notify`, `registry`, `sandbox`, `secrets`,
 //!    `watcher`.
 //! 4. `app`, the use cases, and `supervisor`, the driver.

@@ -36,9 +36,14 @@ fn rule(r: &mut Reader, f: &Field<'_, '_>) -> Option<Option<Rule>> {
         r.accept(f, preflight::regex(written).map_err(|e| (format!("{} is no pattern: {e}", f.path), help)))
     });
     let requires = r.read(&t, "requires", |r, f| r.filled(f).map(str::to_owned));
-    let check = ["tool", "args", "path", "run_if"].into_iter();
+    let check = [
+        ("tool", r.read(&t, "tool", text)),
+        ("args", r.read(&t, "args", |r, f| table(r, f, "{ key = \"value\" }"))),
+        ("path", r.read(&t, "path", text)),
+        ("run_if", r.read(&t, "run_if", run_if)),
+    ];
     let check: Map<String, Value> =
-        check.filter_map(|key| Some((key.to_owned(), r.read(&t, key, json)?))).collect();
+        check.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
     if r.mistakes() > before {
         return None;
     }
@@ -50,4 +55,22 @@ fn rule(r: &mut Reader, f: &Field<'_, '_>) -> Option<Option<Rule>> {
         None => preflight::regex("").ok()?,
     };
     Some(Some(Rule { job, requires, check }))
+}
+
+fn text(r: &mut Reader, f: &Field<'_, '_>) -> Option<Value> {
+    r.filled(f).map(Value::from)
+}
+
+fn table(r: &mut Reader, f: &Field<'_, '_>, form: &str) -> Option<Value> {
+    match f.value.get_ref() {
+        DeValue::Table(_) => json(r, f),
+        _ => r.wrong_type(f, "a table", &format!("write it as {form}")),
+    }
+}
+
+fn run_if(r: &mut Reader, f: &Field<'_, '_>) -> Option<Value> {
+    match f.value.get_ref() {
+        DeValue::String(_) => text(r, f),
+        _ => table(r, f, "\"not_empty\", \"empty\" or { equals = true }"),
+    }
 }

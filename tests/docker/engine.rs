@@ -363,6 +363,7 @@ fn agent() -> Agent {
         secrets: None,
         command: None,
         main: None,
+        tools: Default::default(),
         main_restart: Restart::Always,
         env: BTreeMap::from([("LOG_LEVEL".to_owned(), "info".to_owned())]),
         workspace: Workspace::Named,

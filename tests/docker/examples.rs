@@ -21,7 +21,7 @@ const PRINTED: [&str; 7] = [
 ];
 
 /// An agent program: it calls every tool that its run may.
-const COMMAND: &str = r#"command = ["bash", "-ec", """for tool in $(echo "$SKEP_REQUIRED_TOOLS" | tr -d '[]",' | tr ' ' '\n'); do skep run $tool '{}'; done; cat""" ]"#;
+const COMMAND: &str = r#"command = ["bash", "-ec", """for tool in $(echo "$SKEP_REQUIRED_TOOLS" | tr -c 'a-z_' ' '); do skep run $tool '{}'; done; cat""" ]"#;
 
 /// The text of the documents, by file.
 fn documents() -> Vec<(String, String)> {
@@ -73,6 +73,8 @@ fn object(text: &str) -> Option<Value> {
 
 fn read(text: &str) -> Printed {
     let mut printed = Printed::default();
+    let words = Regex::new(r"[a-z]+").unwrap();
+    let operation = Regex::new(r"^(?:\| )?`((?:create|list|get|delete)_skills?)`(?: \||$)").unwrap();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(kind) = line.strip_prefix("```") {
@@ -87,9 +89,8 @@ fn read(text: &str) -> Printed {
             } else if form.starts_with("{ \"") {
                 printed.triggers.extend(object(form).filter(is_trigger));
             } else if returns.is_some() {
-                let fields = Regex::new(r"[a-z]+").unwrap();
                 let types = ["string", "number", "boolean"];
-                let fields = fields.find_iter(form).map(|m| m.as_str().to_owned());
+                let fields = words.find_iter(form).map(|m| m.as_str().to_owned());
                 let fields: BTreeSet<String> = fields.filter(|f| !types.contains(&f.as_str())).collect();
                 for (_, returned) in
                     printed.definitions.iter_mut().filter(|(_, returned)| returned.is_empty())
@@ -98,7 +99,6 @@ fn read(text: &str) -> Printed {
                 }
             }
         }
-        let operation = Regex::new(r"^(?:\| )?`((?:create|list|get|delete)_skills?)`(?: \||$)").unwrap();
         printed.operations.extend(operation.captures(line).map(|found| found[1].to_owned()));
     }
     printed
@@ -358,10 +358,8 @@ async fn defined(hive: &TestHive, definition: &Value, returns: &BTreeSet<String>
     let (schema, parameters) = (&tool["input_schema"], &definition["parameters"]);
     let names = |schema: &Value| {
         let properties = schema["properties"].as_object().unwrap();
-        properties
-            .iter()
-            .map(|(name, it)| (name.clone(), it["type"].clone(), it["enum"].clone()))
-            .collect::<Vec<_>>()
+        let of = |(name, it): (&String, &Value)| (name.clone(), (it["type"].clone(), it["enum"].clone()));
+        properties.iter().map(of).collect::<std::collections::BTreeMap<_, _>>()
     };
     assert_eq!(names(schema), names(parameters), "{name}");
     let required = |schema: &Value| schema["required"].as_array().cloned().unwrap_or_default();

@@ -45,6 +45,7 @@ impl TestHive {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "reads well at the call")]
 fn call(tool: &str, parameters: Value) -> Value {
     json!({"type": "tool_call", "toolName": tool, "parameters": parameters})
 }
@@ -98,6 +99,8 @@ async fn a_task_that_fails_is_tried_four_times_and_its_error_is_a_fact() {
         // The pauses between attempts pass in a moment: 10, 20 and 40 seconds.
         hive.sh_until("one", &format!("test \"$(grep -c again tries)\" = {attempt}")).await;
         hive.write(".skep/clock", &(attempt * 60).to_string());
+        // A clock that was moved is noticed when something happens.
+        hive.send("POST", "/v1/events", Some(json!({"name": "tick"}))).await;
     }
     let failed = hive.task(task, "failed").await;
     assert_eq!(failed["attempt"], 4);

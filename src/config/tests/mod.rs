@@ -3,6 +3,7 @@
 mod accepted;
 mod jobs;
 mod notify;
+mod preflight;
 mod refused;
 mod shown;
 

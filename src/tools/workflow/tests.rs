@@ -67,7 +67,7 @@ fn a_field_that_was_not_answered_is_told_with_what_there_is() {
     for (written, told) in [
         (
             "{{step1.titel}}",
-            "{{step1.titel}}: step1 answered no \"titel\"; it has id, items, none, ok, title",
+            "{{step1.titel}}: step1 answered no \"titel\"; it has id, title, items, ok, none",
         ),
         ("{{step1.items.2}}", "{{step1.items.2}}: step1.items answered no \"2\"; it is a list of 2"),
         ("x {{step2.id}}", "{{step2.id}}: no step \"step2\" ran before"),

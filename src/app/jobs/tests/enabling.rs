@@ -150,6 +150,28 @@ async fn of_jobs_made_disabled_only_those_with_required_tools_enable_themselves_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_its_failures_disabled_does_not_enable_itself_again() {
+    let bench = bench().await;
+    let body = json!({"name": "later", "enabled": false, "tool": "late-tool", "manual": true});
+    let job = bench.create(body).await.job;
+    bench.bring_late_tool().await;
+    assert!(bench.job(job.id).await.enabled);
+    let mut now = bench.hive.now();
+    for _ in 1..=5 {
+        let run = bench.hive.run_job(None, job.id, None).await.unwrap();
+        bench.tick(now).await;
+        bench.finish(run.id, RunStatus::Failed, now).await;
+        now += seconds(1);
+    }
+    assert!(!bench.job(job.id).await.enabled);
+    bench.configure("").await;
+    bench.bring_late_tool().await;
+    bench.hive.enable_waiting().await;
+    let left = bench.job(job.id).await;
+    assert!(!left.enabled && left.disabled_reason.unwrap().contains("5 runs in a row failed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_enabled_whose_tools_are_missing() {
     let bench = bench().await;
     let job = bench.create(json!({"name": "a", "enabled": false, "tool": "late-tool"})).await.job;
