@@ -144,7 +144,7 @@ fn forget_skips(
         .query_row(params![job.id, time(now)], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))
         .optional()?;
     let Some((id, from, until, count)) = bulk else { return Ok(()) };
-    let span = (parse_time("run.scheduled_at", &from)?, parse_time("run.skipped_until", &until)?);
+    let span = (parse_time("run.scheduled_at", &from)?, parse_time("run.skipped_until", &until)?, count);
     let (ahead, last) = cut(tx, job, trigger, span, now)?;
     let (count, last) = (count.saturating_sub(ahead), time(last));
     let left = (count > 1).then_some((count, last)).unzip();
@@ -158,23 +158,28 @@ fn cut(
     tx: &Transaction<'_>,
     job: &JobRow,
     trigger: &Trigger,
-    (from, until): (Timestamp, Timestamp),
+    (from, until, count): (Timestamp, Timestamp, u32),
     now: Timestamp,
 ) -> Result<(u32, Timestamp), DbError> {
     let mut own = tx.prepare_cached(
         "SELECT 1 FROM run WHERE job_id = ?1 AND scheduled_at = ?2 AND cause IN ('schedule', 'catch_up')",
     )?;
-    let (mut ahead, mut last) = (0, from);
-    // An interval's times are those that count from the first one.
+    let mut times = Vec::new();
+    // An interval's times are those that count from the first one, which is the record's own.
     for fire in trigger.after(from, from).take_while(|fire| fire.at <= until) {
-        if own.exists(params![job.id, time(fire.at)])? {
-            continue;
-        }
-        if fire.at > now {
-            ahead += 1;
-        } else {
-            last = fire.at;
+        if !own.exists(params![job.id, time(fire.at)])? {
+            times.push(fire.at);
         }
     }
-    Ok((ahead, last))
+    // The job had another schedule then: of an interval the times lie evenly, of another nearly so.
+    if times.len() + 1 != count as usize {
+        let span = until.duration_since(from);
+        let step = |n: u32| {
+            from + span * i32::try_from(n).unwrap_or(i32::MAX) / i32::try_from(count - 1).unwrap_or(1)
+        };
+        times = (1..count).map(step).collect();
+    }
+    let ahead = times.iter().filter(|at| **at > now).count();
+    let last = times.into_iter().filter(|at| *at <= now).max().unwrap_or(from);
+    Ok((u32::try_from(ahead).unwrap_or(count), last))
 }
