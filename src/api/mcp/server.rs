@@ -185,9 +185,10 @@ impl Server {
 /// With every fault, so that a model can mend its arguments.
 fn told(error: &AppError) -> String {
     match error {
-        AppError::Invalid { detail, errors } | AppError::InUse { detail, errors } if errors.len() > 1 => {
-            let all: Vec<String> = errors.iter().map(|(at, why)| format!("{at}: {why}")).collect();
-            format!("{detail}\n{}", all.join("\n"))
+        AppError::Invalid { detail, errors } | AppError::InUse { detail, errors } => {
+            let new = errors.iter().filter(|(_, why)| why != detail);
+            let lines = new.map(|(at, why)| format!("\n{at}: {why}"));
+            std::iter::once(detail.clone()).chain(lines).collect()
         }
         error => error.to_string(),
     }

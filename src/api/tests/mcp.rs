@@ -341,7 +341,7 @@ async fn a_soul_is_edited_by_its_agent_where_the_operator_allows_it() {
         (json!({ "operation": "find_replace", "find": "n", "replace": "m" }), "more than once"),
         (json!({ "operation": "append", "content": "\u{1b}[31m" }), "control character"),
         (json!({ "operation": "append" }), "content is missing"),
-        (json!({ "operation": "burn", "content": "x" }), "no operation"),
+        (json!({ "operation": "burn", "content": "x" }), "/operation: "),
         (json!({}), "operation"),
     ] {
         let refused = edit(args.clone()).await;
