@@ -32,6 +32,8 @@ fn the_help_lists_what_there_is() {
       stop         Stop agents; they stay stopped until they are started
       restart      Start agents anew, each in a new container
       prompt       Print the prompt that an agent is given
+      tools        List what an agent can call: scripts, tools of MCP servers, and the hive's own
+      call         Call a tool of an agent now
       resolve      Show which skill versions agents get, and why
       update       Take newer skill versions within what skep.toml allows, and rewrite skep.lock
       skill        List, add, check, publish and approve skills
