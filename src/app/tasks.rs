@@ -35,6 +35,8 @@ const RETRIES: u32 = 3;
 /// A task to be queued.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "look around", "agent": "writer", "action":
+    {"type": "tool_call", "toolName": "get_tool_catalog", "parameters": {}}}))]
 pub struct TaskRequest {
     /// What it is called, for people.
     pub name: String,

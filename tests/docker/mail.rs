@@ -95,6 +95,7 @@ async fn every_documented_case_of_mail_tools_holds_in_an_agents_container() {
     assert_eq!(hive.at_door("one", "POST", "/v1/mail", Some(&ask)).await.0, "201");
     let answer = json!({"to": "one", "subject": "Colours", "body": "The bicycle is red."});
     assert_eq!(hive.at_door("two", "POST", "/v1/mail", Some(&answer)).await.0, "201");
+    assert!(hive.at_door("one", "GET", "/v1/mail/1", None).await.1["read_at"].is_string());
     holds(&hive, include_str!("../mail-tools/cases.json"));
 }
 

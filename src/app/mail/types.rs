@@ -11,6 +11,7 @@ use crate::{
 /// A message to be sent.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"to": ["reader"], "subject": "Figures", "body": "How did yesterday's posts do?"}))]
 pub struct MailRequest {
     /// Names of agents, or `operator`; left out in a reply: who wrote the message.
     #[serde(default, deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
