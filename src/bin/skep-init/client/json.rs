@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(raw_of(raw_of(json, "params").unwrap(), "n"), Some("[1, {}]"));
         assert_eq!(raw_of(json, "e"), Some("null"));
         for broken in
-            ["", "{", "[]", "{\"id\"", "{\"id\":", "{\"id\":}", "{\"id\":\"x", "{\"id\":[1}", "{\"x\":1"]
+            ["", "{", "[]", "{\"id\"", "{\"id\":", "{\"id\":}", "{\"id\":\"x", "{\"id\":[1", "{\"x\":1"]
         {
             assert_eq!(raw_of(broken, "id"), None, "{broken}");
         }
