@@ -107,6 +107,7 @@ impl Rule {
 
 /// One hit of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ScanFinding)]
 pub struct Finding {
     /// Which rule.
     pub rule: Rule,

@@ -185,3 +185,33 @@ impl Desk {
         tx.commit().unwrap();
     }
 }
+
+#[test]
+fn what_was_missed_stays_counted_by_its_own_interval_when_the_job_was_edited_before_the_clock_went_back() {
+    let mut desk = Desk::new();
+    let every = |text: &str| JobSpec {
+        missed: Missed::Skip,
+        overlap: Overlap::Skip,
+        ..JobSpec::new(TriggerSpec::Interval { every: text.into() })
+    };
+    let job = desk.job("j", every("30s"), "10:00:00");
+    // One look after six minutes: one of twelve times runs, eleven are in one record.
+    desk.tick(at("10:06:00"));
+    let bulk = |desk: &Desk| {
+        let runs = crate::db::runs::rows(&desk.conn, "", []).unwrap();
+        runs.iter().find_map(|run| Some((run.scheduled_at, run.skipped?)))
+    };
+    let (from, (count, until)) = bulk(&desk).unwrap();
+    assert!(count > 5 && until > from);
+    let mut row = desk.get(job);
+    (row.spec, row.anchor) = (every("7m"), at("10:06:00"));
+    row.next = row.spec.trigger.compile().unwrap().next(at("10:06:00"), at("10:06:00"));
+    let tx = desk.conn.transaction().unwrap();
+    jobs::update(&tx, &row, "job:updated", at("10:06:00")).unwrap();
+    tx.commit().unwrap();
+    desk.step_to(at("10:03:10"));
+    let (still_from, (left, last)) = bulk(&desk).unwrap();
+    let expected = (1..count).map(|n| from + 30.seconds() * i64::from(n)).filter(|t| *t <= at("10:03:10"));
+    assert_eq!((still_from, last), (from, expected.clone().max().unwrap()));
+    assert_eq!(left as usize, 1 + expected.count());
+}
