@@ -305,7 +305,7 @@ async fn all_real_skills_come_in_and_agents_use_them_where_their_programs_look()
         hive.running(agent).await;
     }
     let skills = hive.get("/v1/skills?limit=200").await;
-    assert_eq!(skills["items"].as_array().unwrap().len(), 66 + 1);
+    assert_eq!(skills["items"].as_array().unwrap().len(), 66 + 4, "these and the built-in ones");
     let faults = hive.get("/v1/hive").await["warnings"].clone();
     assert_eq!(faults, json!([]));
     let seen = hive

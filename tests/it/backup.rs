@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     process::Command,
@@ -317,23 +318,36 @@ fn an_older_schema_is_brought_up_to_date_and_a_newer_one_is_refused() {
     rusqlite::Connection::open(&database).unwrap().execute_batch("PRAGMA user_version = 999").unwrap();
     let newer = hive.run(&["backup", "new.tar.zst"]);
     assert!(newer.code == 1 && newer.err.contains("schema 999"), "{}", newer.err);
-    let altered = zstd_decoded(&fs::read(&file).unwrap());
-    let at = altered.windows(11).position(|w| w == b"\"schema\":1,").unwrap();
-    let mut altered = altered;
-    altered[at + 9] = b'9';
-    fs::write(hive.root.join("new.tar.zst"), zstd_encoded(&altered)).unwrap();
+    let whole = zstd_decoded(&fs::read(&file).unwrap());
+    let mut altered = tar::Builder::new(Vec::new());
+    for entry in tar::Archive::new(whole.as_slice()).entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        if entry.path_bytes().ends_with(b"backup.json") {
+            let text = String::from_utf8(bytes).unwrap().replace("\"schema\":1,", "\"schema\":999,");
+            bytes = text.into_bytes();
+        }
+        let mut header = entry.header().clone();
+        header.set_size(bytes.len() as u64);
+        header.set_cksum();
+        altered.append(&header, bytes.as_slice()).unwrap();
+    }
+    fs::write(hive.root.join("new.tar.zst"), zstd_encoded(&altered.into_inner().unwrap())).unwrap();
     let refused = hive.run(&["restore", "new.tar.zst", "new"]);
-    assert!(refused.code == 1 && refused.err.contains("schema 9, and this skep knows"), "{}", refused.err);
+    assert!(refused.code == 1 && refused.err.contains("schema 999, and this skep knows"), "{}", refused.err);
 }
 
 #[test]
 fn a_file_that_never_holds_still_is_told() {
+    // Long enough to copy that a busy machine lets the writer go on meanwhile.
+    const SIZE: usize = 16 << 20;
     let hive = Hive::new();
     let at = hive.root.join(".skep/agents/helper/workspace/log");
-    hive.write(".skep/agents/helper/workspace/log", &"x".repeat(1 << 20));
+    hive.write(".skep/agents/helper/workspace/log", &"x".repeat(SIZE));
     let mut writer =
         Command::new("sh").args(["-c", "while :; do printf y >> \"$0\"; done"]).arg(&at).spawn().unwrap();
-    while fs::metadata(&at).unwrap().len() == 1 << 20 {
+    while fs::metadata(&at).unwrap().len() == SIZE as u64 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let report = json(&hive, &["backup", "a.tar.zst"]);
