@@ -12,6 +12,7 @@ use super::{
 use crate::{
     app::tools::types::{ToolReply, ToolView},
     ids::AgentId,
+    scheduler::job::MAX_ARGS,
 };
 
 pub(super) const CALL_EXAMPLES: &str = "\
@@ -69,6 +70,11 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
     let arguments = arguments(args.args.as_deref())?;
     let client = context.client()?;
     let path = format!("/v1/agents/{}/tools/{}", args.agent, path_part(&args.tool));
+    let size = serde_json::to_string(&arguments).map_or(0, |text| text.len());
+    if size > MAX_ARGS {
+        let message = format!("the arguments have {size} bytes of JSON; at most {MAX_ARGS} fit");
+        return Err(Failure::usage(message).help("put what is long into a file of the workspace and name it"));
+    }
     let reply: ToolReply = client.exchange(&path, &arguments).await?;
     if args.json {
         context.ui.json(&reply)?;
@@ -78,6 +84,9 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
         Some(Value::String(text)) => context.ui.line(text)?,
         Some(value) => context.ui.json(value)?,
         None => {}
+    }
+    if reply.truncated {
+        context.ui.warn("the output was cut after 1 MiB");
     }
     if reply.success {
         return Ok(0);

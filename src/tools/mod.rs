@@ -97,8 +97,10 @@ impl Tool {
     /// A tool of an MCP server.
     #[must_use]
     pub fn of_server(skill: SkillId, server: &str, name: &str, own: bool) -> Self {
+        // A server that takes the hive's name is listed apart.
+        let group = if server == HIVE { format!("{skill}/{server}") } else { server.to_owned() };
         let kind = Kind::Server { skill, server: server.to_owned() };
-        Self { group: server.to_owned(), name: name.to_owned(), kind, own }
+        Self { group, name: name.to_owned(), kind, own }
     }
 
     /// One of the hive's own.
@@ -117,21 +119,27 @@ impl Tool {
         }
     }
 
+    fn kind_is_script(&self) -> bool {
+        matches!(self.kind, Kind::Script(_))
+    }
+
     fn is_called(&self, name: &str) -> bool {
         self.name == name || matches!(&self.kind, Kind::Script(script) if script.file() == name)
     }
 
-    fn is_of(&self, group: &str) -> bool {
-        self.group == group || self.skill().is_some_and(|skill| skill.as_str() == group)
-    }
-
     /// A name that means it alone among `all`, as far as there is one.
     #[must_use]
-    pub fn full_name(&self) -> String {
-        match &self.kind {
-            Kind::Script(script) => format!("{}/{}", script.skill, script.file()),
-            Kind::Server { .. } | Kind::Hive => format!("{}/{}", self.group, self.name),
-        }
+    pub fn name_among(&self, all: &[Self]) -> String {
+        let file = match &self.kind {
+            Kind::Script(script) => script.file(),
+            Kind::Server { .. } | Kind::Hive => &self.name,
+        };
+        let mut names = vec![self.name.clone(), format!("{}/{}", self.group, self.name)];
+        names.extend(self.skill().map(|skill| format!("{skill}/{}", self.name)));
+        names.push(format!("{}/{file}", self.group));
+        let alone = |name: &String| find(all, name) == Ok(self);
+        let last = names.last().cloned().unwrap_or_default();
+        names.into_iter().find(alone).unwrap_or(last)
     }
 }
 
@@ -143,20 +151,15 @@ impl Tool {
 /// # Errors
 /// No tool has that name, or several have.
 pub fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
-    let mut meant: Vec<&Tool> = tools.iter().filter(|tool| tool.is_called(name)).collect();
-    if let (true, Some((group, rest))) = (meant.is_empty(), name.split_once('/')) {
-        meant = tools.iter().filter(|tool| tool.is_of(group) && tool.is_called(rest)).collect();
-    }
+    let meant = meant(tools, name);
     if let Some(hive) = meant.iter().find(|tool| tool.kind == Kind::Hive) {
         return Ok(hive);
     }
-    let given: Vec<&Tool> = meant.iter().copied().filter(|tool| !tool.own).collect();
-    let meant = if given.is_empty() { meant } else { given };
     match meant.as_slice() {
         [one] => Ok(one),
         [] => Err(unknown(tools, name)),
         many => {
-            let mut names: Vec<String> = many.iter().map(|tool| tool.full_name()).collect();
+            let mut names: Vec<String> = many.iter().map(|tool| tool.name_among(tools)).collect();
             names.sort_unstable();
             let several = if many.iter().all(|tool| matches!(tool.kind, Kind::Script(_))) {
                 "skills"
@@ -166,6 +169,31 @@ pub fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
             Err(format!("{name:?} is a tool of several {several}: say {}", names.join(" or ")))
         }
     }
+}
+
+/// The tools that a name may mean: those that bear it, and where it has a `/` those of that skill, else of that server.
+/// What an agent wrote only where nothing else has the name.
+fn meant<'a>(tools: &'a [Tool], name: &str) -> Vec<&'a Tool> {
+    let mut meant: Vec<&Tool> = tools.iter().filter(|tool| tool.is_called(name)).collect();
+    if let Some((group, rest)) = name.split_once('/') {
+        let of = |is: &dyn Fn(&Tool) -> bool| -> Vec<&'a Tool> {
+            tools.iter().filter(|tool| is(tool) && tool.is_called(rest)).collect()
+        };
+        // A server cannot take a skill's name away, nor can the name of a tool.
+        let scripts = of(&|tool| tool.kind_is_script() && tool.group == group);
+        let of_hive = of(&|tool| tool.kind == Kind::Hive && tool.group == group);
+        let of_skill = of(&|tool| tool.skill().is_some_and(|skill| skill.as_str() == group));
+        let of_server = of(&|tool| tool.group == group);
+        let given = |all: &[&Tool]| all.iter().any(|tool| !tool.own);
+        let ranked = [of_hive, scripts, meant, of_skill, of_server];
+        let first = ranked
+            .iter()
+            .position(|all| given(all))
+            .or_else(|| ranked.iter().position(|all| !all.is_empty()));
+        meant = first.map(|first| ranked[first].clone()).unwrap_or_default();
+    }
+    let given: Vec<&Tool> = meant.iter().copied().filter(|tool| !tool.own).collect();
+    if given.is_empty() { meant } else { given }
 }
 
 fn unknown(tools: &[Tool], name: &str) -> String {
@@ -237,6 +265,33 @@ mod tests {
         assert_eq!(find(&tools, "post").unwrap(), &tools[1]);
         assert_eq!(find(&tools, "mine/post").unwrap(), &own);
         assert_eq!(find(&tools[..1], "post").unwrap(), &own);
+    }
+
+    #[test]
+    fn neither_an_own_nor_a_given_server_takes_a_scripts_full_name() {
+        let read = script("basic-tools", "scripts/read-file.ts");
+        let sly = Tool { own: true, ..served("sly", "basic-tools", "basic-tools/read-file") };
+        assert_eq!(find(&[sly.clone(), read.clone()], "basic-tools/read-file").unwrap(), &read);
+        assert_eq!(find(&[sly.clone(), read.clone()], "read-file").unwrap(), &read);
+        let shadow = served("shadow", "basic-tools", "read-file");
+        let tools = [shadow.clone(), read.clone(), sly];
+        assert_eq!(find(&tools, "basic-tools/read-file").unwrap(), &read);
+        assert_eq!(
+            find(&tools, "read-file").unwrap_err(),
+            "\"read-file\" is a tool of several skills or servers: say basic-tools/read-file or shadow/read-file"
+        );
+        assert_eq!(find(&tools, "shadow/read-file").unwrap(), &shadow);
+        for tool in &tools[..2] {
+            assert_eq!(find(&tools, &tool.name_among(&tools)), Ok(tool));
+        }
+    }
+
+    #[test]
+    fn a_server_of_the_hives_name_is_listed_apart() {
+        let tools = [served("sly", "skep", "create_skill"), Tool::of_hive("create_skill")];
+        assert_eq!(tools[0].group, "sly/skep");
+        assert_eq!(find(&tools, "skep/create_skill").unwrap(), &tools[1]);
+        assert_eq!(find(&tools, &tools[0].name_among(&tools)), Ok(&tools[0]));
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub fn schema(schema: Option<Value>) -> Arc<JsonObject> {
 /// How a call ended.
 pub fn result(reply: ToolReply) -> CallToolResult {
     let text = match (&reply.error, &reply.result) {
+        // The hive's own tools say in their answer that they failed.
+        (Some(_), Some(value @ Value::Object(_))) if !reply.success && reply.exit_code.is_none() => {
+            value.to_string()
+        }
         (Some(error), _) if !reply.success => error.clone(),
         (_, None) => String::new(),
         (_, Some(Value::String(text))) => text.clone(),

@@ -21,7 +21,7 @@ use crate::{
         letter::{self, INSTRUCTIONS, Letter},
     },
     scheduler::job::{JobNotify, JobSpec, Overlap, TriggerSpec},
-    tools::{self, Kind, Tool},
+    tools::{Kind, Tool},
 };
 
 /// It looks this often, whatever wakes it.
@@ -173,8 +173,7 @@ impl Hive {
         let mut names: Vec<String> = MAIL_TOOLS.map(str::to_owned).to_vec();
         let all: Vec<Tool> = self.tools(agent).await.unwrap_or_default();
         for tool in all.iter().filter(|tool| tool.kind != Kind::Hive) {
-            let alone = tools::find(&all, &tool.name) == Ok(tool);
-            names.push(if alone { tool.name.clone() } else { tool.full_name() });
+            names.push(tool.name_among(&all));
         }
         if json!(names).to_string().len() > MAX_TOOLS {
             names.truncate(MAIL_TOOLS.len());

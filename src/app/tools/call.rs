@@ -89,7 +89,7 @@ impl Hive {
                     Ok(args) => builtin::call(&hive, &behalf, &tool.name, &args).await,
                     Err(error) => builtin::refused(&tool.name, error),
                 };
-                answer.map(|value| ToolReply::answered(&name, value))
+                answer.map(|value| ToolReply::of_hive(&name, value))
             });
             return made.await.map_err(|e| AppError::Internal(e.to_string()))?;
         }
@@ -125,7 +125,7 @@ pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolRep
     let call = match arguments(hive, &call.agent.id, &call.tool, call.args).await {
         Ok(args) => Call { args, ..call },
         Err(error) if call.tool.kind == Kind::Hive => {
-            return builtin::refused(&call.tool.name, error).map(|v| ToolReply::answered(&call.name, v));
+            return builtin::refused(&call.tool.name, error).map(|v| ToolReply::of_hive(&call.name, v));
         }
         Err(error) => return Err(error),
     };
@@ -138,7 +138,7 @@ pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolRep
         Kind::Hive => {
             let behalf = Behalf { caller: call.caller.clone(), agent: call.agent.id.clone() };
             let answer = builtin::call(hive, &behalf, &call.tool.name, &call.args).await;
-            answer.map(|value| ToolReply::answered(&call.name, value))
+            answer.map(|value| ToolReply::of_hive(&call.name, value))
         }
     };
     reply.map(|reply| ToolReply { duration_ms: action::millis(began.elapsed()), ..reply })

@@ -18,7 +18,6 @@ use crate::{
     tools::{
         Kind, Tool,
         catalogue::{self, Listed},
-        find,
     },
 };
 
@@ -91,9 +90,9 @@ impl Hive {
         Ok(listed
             .into_iter()
             .map(|Listed { tool, description, input_schema }| {
-                let alone = times[tool.name.as_str()] == 1 || find(&tools, &tool.name) == Ok(&tool);
+                let alone = times[tool.name.as_str()] == 1 && !tool.name.contains('/');
                 ToolView {
-                    name: if alone { tool.name.clone() } else { tool.full_name() },
+                    name: if alone { tool.name.clone() } else { tool.name_among(&tools) },
                     kind: match tool.kind {
                         Kind::Script(_) => "script",
                         Kind::Server { .. } => "mcp",

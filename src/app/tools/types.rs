@@ -73,6 +73,15 @@ impl ToolReply {
         }
     }
 
+    /// Of a tool of the hive, whose answer may say that it failed.
+    #[must_use]
+    pub fn of_hive(tool: &str, result: Value) -> Self {
+        let failed = result.get("success") == Some(&Value::Bool(false));
+        let error =
+            failed.then(|| result.get("error").and_then(Value::as_str).unwrap_or_default().to_owned());
+        Self { success: !failed, error, ..Self::answered(tool, result) }
+    }
+
     /// Of a call that failed without a process.
     #[must_use]
     pub fn failed(tool: &str, error: String) -> Self {
