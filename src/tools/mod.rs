@@ -137,7 +137,7 @@ impl Tool {
         let mut names = vec![self.name.clone(), format!("{}/{}", self.group, self.name)];
         names.extend(self.skill().map(|skill| format!("{skill}/{}", self.name)));
         names.push(format!("{}/{file}", self.group));
-        let alone = |name: &String| find(all, name) == Ok(self);
+        let alone = |name: &String| meant(all, name).as_slice() == [self];
         let last = names.last().cloned().unwrap_or_default();
         names.into_iter().find(alone).unwrap_or(last)
     }
@@ -152,9 +152,6 @@ impl Tool {
 /// No tool has that name, or several have.
 pub fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
     let meant = meant(tools, name);
-    if let Some(hive) = meant.iter().find(|tool| tool.kind == Kind::Hive) {
-        return Ok(hive);
-    }
     match meant.as_slice() {
         [one] => Ok(one),
         [] => Err(unknown(tools, name)),
@@ -191,6 +188,9 @@ fn meant<'a>(tools: &'a [Tool], name: &str) -> Vec<&'a Tool> {
             .position(|all| given(all))
             .or_else(|| ranked.iter().position(|all| !all.is_empty()));
         meant = first.map(|first| ranked[first].clone()).unwrap_or_default();
+    }
+    if let Some(hive) = meant.iter().find(|tool| tool.kind == Kind::Hive) {
+        return vec![hive];
     }
     let given: Vec<&Tool> = meant.iter().copied().filter(|tool| !tool.own).collect();
     if given.is_empty() { meant } else { given }
@@ -283,6 +283,14 @@ mod tests {
         assert_eq!(find(&tools, "shadow/read-file").unwrap(), &shadow);
         for tool in &tools[..2] {
             assert_eq!(find(&tools, &tool.name_among(&tools)), Ok(tool));
+        }
+    }
+
+    #[test]
+    fn two_servers_that_cannot_be_told_apart_are_told_so() {
+        let tools = [served("web", "search", "find"), served("web", "search", "find")];
+        for name in ["find", "search/find", "web/find"] {
+            assert!(find(&tools, name).unwrap_err().contains("of several"), "{name}");
         }
     }
 
