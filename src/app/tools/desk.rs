@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::ids::{AgentId, Digest, SkillId};
+use crate::{
+    ids::{AgentId, Digest, SkillId},
+    tools::{Tool, catalogue::Listed},
+};
 
 /// A server of a skill as an agent has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,9 +65,17 @@ pub(super) struct Described {
 /// Descriptions of the scripts of one content, by path.
 pub(super) type Scripts = Arc<HashMap<String, Described>>;
 
+/// What a listing depends on: the world, what servers told, and whether scripts could be asked.
+pub(super) type Edition = (u64, u64, bool);
+
+/// The last listing of each agent, with what it depended on.
+type Last<T> = Mutex<HashMap<AgentId, (Edition, Arc<Vec<T>>)>>;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Desk {
+    tools: Last<Tool>,
+    listed: Last<Listed>,
     scripts: Mutex<HashMap<Digest, Scripts>>,
     servers: Mutex<BTreeMap<ServerKey, Arc<ServerTools>>>,
     changes: watch::Sender<u64>,
@@ -117,6 +128,27 @@ impl Desk {
         self.changes.subscribe()
     }
 
+    /// How often some agent got other tools.
+    pub(super) fn times_changed(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    pub(super) fn last_tools(&self, agent: &AgentId, edition: Edition) -> Option<Arc<Vec<Tool>>> {
+        last(&self.tools, agent, edition)
+    }
+
+    pub(super) fn keep_tools(&self, agent: &AgentId, edition: Edition, tools: &Arc<Vec<Tool>>) {
+        lock(&self.tools).insert(agent.clone(), (edition, tools.clone()));
+    }
+
+    pub(super) fn last_listed(&self, agent: &AgentId, edition: Edition) -> Option<Arc<Vec<Listed>>> {
+        last(&self.listed, agent, edition)
+    }
+
+    pub(super) fn keep_listed(&self, agent: &AgentId, edition: Edition, listed: &Arc<Vec<Listed>>) {
+        lock(&self.listed).insert(agent.clone(), (edition, listed.clone()));
+    }
+
     pub(super) fn of_scripts(&self, digest: &Digest) -> Option<Scripts> {
         lock(&self.scripts).get(digest).cloned()
     }
@@ -128,6 +160,10 @@ impl Desk {
         together.extend(scripts);
         *known = Arc::new(together);
     }
+}
+
+fn last<T>(all: &Last<T>, agent: &AgentId, edition: Edition) -> Option<Arc<Vec<T>>> {
+    lock(all).get(agent).filter(|(of, _)| *of == edition).map(|(_, last)| last.clone())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

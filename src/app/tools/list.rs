@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     ask, builtin,
-    desk::{Described, Desk, Scripts, ServerKey},
+    desk::{Described, Desk, Edition, Scripts, ServerKey},
     types::ToolView,
 };
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::{
     ids::{AgentId, Digest},
     registry::store::Store,
     sandbox::describe::script_description,
+    supervisor::state::Status,
     tools::{
         Kind, Tool,
         catalogue::{self, Listed},
@@ -54,18 +55,38 @@ impl Hive {
     /// # Errors
     /// The database fails.
     pub async fn tools(self: &Arc<Self>, agent: &AgentId) -> Result<Vec<Tool>> {
-        let (hive, agent) = (self.clone(), agent.clone());
-        let read = self.db.read(move |conn| known(conn, &hive.world(), &hive.tools, &agent));
-        read.await.map_err(|e: DbError| AppError::Internal(e.to_string()))
+        Ok(self.known_tools(agent).await?.to_vec())
+    }
+
+    async fn known_tools(self: &Arc<Self>, agent: &AgentId) -> Result<Arc<Vec<Tool>>> {
+        let edition = self.edition(agent);
+        if let Some(tools) = self.tools.last_tools(agent, edition) {
+            return Ok(tools);
+        }
+        let (hive, whose) = (self.clone(), agent.clone());
+        let read = self.db.read(move |conn| known(conn, &hive.world(), &hive.tools, &whose));
+        let tools = Arc::new(read.await.map_err(|e: DbError| AppError::Internal(e.to_string()))?);
+        self.tools.keep_tools(agent, edition, &tools);
+        Ok(tools)
+    }
+
+    /// Taken before what it stands for is read: what changes meanwhile makes it old.
+    fn edition(&self, agent: &AgentId) -> Edition {
+        let runs = self.find_agent(agent).is_ok_and(|agent| agent.status() == Status::Running);
+        (self.world().generation, self.tools.times_changed(), runs)
     }
 
     /// The tools of an agent with what they say of themselves, by group and name.
     ///
     /// # Errors
     /// There is no such agent; the database or the store fails.
-    pub async fn catalogue(self: &Arc<Self>, agent: &AgentId) -> Result<Vec<Listed>> {
+    pub async fn catalogue(self: &Arc<Self>, agent: &AgentId) -> Result<Arc<Vec<Listed>>> {
         self.find_agent(agent)?;
         self.discover(agent).await;
+        let edition = self.edition(agent);
+        if let Some(listed) = self.tools.last_listed(agent, edition) {
+            return Ok(listed);
+        }
         let tools = self.tools(agent).await?;
         let (hive, agent) = (self.clone(), agent.clone());
         let (there, whose) = (hive.clone(), agent.clone());
@@ -73,6 +94,8 @@ impl Hive {
         let described = tokio::task::spawn_blocking(describe).await;
         let mut listed = described.map_err(|e| AppError::Internal(e.to_string()))?;
         ask::ask(&hive, &agent, &mut listed).await;
+        let listed = Arc::new(listed);
+        self.tools.keep_listed(&agent, edition, &listed);
         Ok(listed)
     }
 
@@ -88,7 +111,8 @@ impl Hive {
             *times.entry(&tool.name).or_default() += 1;
         }
         Ok(listed
-            .into_iter()
+            .iter()
+            .cloned()
             .map(|Listed { tool, description, input_schema }| {
                 let alone = times[tool.name.as_str()] == 1 && !tool.name.contains('/');
                 ToolView {
