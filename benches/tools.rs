@@ -264,7 +264,7 @@ async fn unused(table: &mut Table) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut processes = 0;
     for n in (0..agents).step_by(agents.div_ceil(20)) {
-        let listed = docker(&["top", &hive.container(&Hive::agent(n)), "-eo", "args"])?;
+        let listed = docker(&["top", &hive.container(&Hive::agent(n)), "-eo", "pid,args"])?;
         processes += listed.lines().filter(|line| line.contains("server.mjs")).count();
     }
     let name = format!("{agents} agents with 3 MCP servers each, idle: servers that run, of 20 agents");

@@ -11,8 +11,8 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
-/// Pages in the log (4 KiB each) from which on they are moved.
-const FULL: i32 = 1000;
+/// Pages in the log (4 KiB each) from which on they are moved: few, for a commit waits for what the disk has in hand.
+const FULL: i32 = 250;
 /// Pages from which on a commit moves them itself: the thread does not keep up.
 const OVERFULL: i32 = 16_000;
 

@@ -13,7 +13,7 @@ use crate::{
 /// How often bounds are looked at.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Rows that are removed in one transaction, so that others wait for milliseconds only.
-const BATCH: u32 = 100;
+const BATCH: u32 = 25;
 /// Events that are kept.
 const EVENTS: u32 = 200_000;
 
