@@ -245,14 +245,14 @@ mod tests {
         let tools = [script("a", "scripts/post.ts"), script("b", "scripts/post.py")];
         assert_eq!(
             find(&tools, "post").unwrap_err(),
-            "\"post\" is a tool of several skills: say a/post.ts or b/post.py"
+            "\"post\" is a tool of several skills: say a/post or b/post"
         );
         assert_eq!(find(&tools, "b/post").unwrap(), &tools[1]);
         assert_eq!(find(&tools, "post.ts").unwrap(), &tools[0]);
         let tools = [script("a", "scripts/search.ts"), served("web", "brave", "search")];
         assert_eq!(
             find(&tools, "search").unwrap_err(),
-            "\"search\" is a tool of several skills or servers: say a/search.ts or brave/search"
+            "\"search\" is a tool of several skills or servers: say a/search or brave/search"
         );
         assert_eq!(find(&tools, "brave/search").unwrap(), &tools[1]);
         assert_eq!(find(&tools, "web/search").unwrap(), &tools[1], "a server's skill names it too");
