@@ -289,7 +289,11 @@ async fn the_bridge_takes_lines_as_they_come_and_a_slow_call_holds_up_nothing() 
     hive.slow_is_gone().await;
     talk.say("{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":\"other\"}}\n")
         .await;
-    let other = talk.hear().await;
+    let mut other = talk.hear().await;
+    // The answer may cross the cancellation.
+    if other["id"] == 7 {
+        other = talk.hear().await;
+    }
     assert_eq!(
         (&other["id"], &other["result"]["content"][0]["text"]),
         (&json!(9), &json!("other")),
