@@ -15,6 +15,7 @@ mod guard;
 mod halts;
 mod hive;
 mod jobs;
+mod linger;
 mod mail;
 mod mcp;
 mod metrics;

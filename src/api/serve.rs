@@ -7,7 +7,10 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,6 +18,7 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
+    http::StatusCode,
     serve::{Listener, ListenerExt},
 };
 use hyper::body::Incoming;
@@ -27,7 +31,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-use super::access::Access;
+use super::{access::Access, linger::Linger};
 use crate::{app::Hive, ids::AgentId};
 
 /// Connections at a time on one listener; further ones wait to be accepted. HTTP/1.1 handles one
@@ -92,12 +96,20 @@ pub(super) async fn serve_connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let upgraded = Arc::new(AtomicBool::new(false));
+    let stream = Linger::new(stream, upgraded.clone());
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let (mut request, router) = (request.map(Body::new), router.clone());
+        let (mut request, router, upgraded) = (request.map(Body::new), router.clone(), upgraded.clone());
         if let Some(access) = &access {
             request.extensions_mut().insert(access.clone());
         }
-        async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
+        async move {
+            let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                upgraded.store(true, Ordering::Relaxed);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
