@@ -13,6 +13,14 @@ impl Bench {
             .write(move |tx| db::queue::finish(tx, id, &outcome, None, None, now, &|_, _, _, _| Ok(false)));
         done.await.unwrap().unwrap();
     }
+
+    /// Runs a job now, and lets it fail.
+    async fn fail(&self, job: i64) {
+        let run = self.hive.run_job(None, job, None).await.unwrap();
+        let now = self.hive.now();
+        self.tick(now).await;
+        self.finish(run.id, RunStatus::Failed, now).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,22 +59,16 @@ async fn pausing_twice_is_pausing_once() {
 async fn resuming_forgets_failures() {
     let bench = bench().await;
     let job = bench.create(json!({"manual": true})).await.job;
-    let mut now = bench.hive.now();
     for n in 1..=5 {
-        let run = bench.hive.run_job(None, job.id, None).await.unwrap();
-        bench.tick(now).await;
-        bench.finish(run.id, RunStatus::Failed, now).await;
+        bench.fail(job.id).await;
         assert_eq!(bench.job(job.id).await.consecutive_failures, n);
-        now += seconds(1);
     }
     let disabled = bench.job(job.id).await;
     assert!(disabled.disabled_reason.unwrap().contains("5 runs in a row failed, the last one: it broke"));
     let resumed = bench.hive.resume_job(None, job.id).await.unwrap();
     assert_eq!((resumed.enabled, resumed.consecutive_failures, resumed.backoff_until), (true, 0, None));
     // Also those of a job that is enabled and waits.
-    let run = bench.hive.run_job(None, job.id, None).await.unwrap();
-    bench.tick(now).await;
-    bench.finish(run.id, RunStatus::Failed, now).await;
+    bench.fail(job.id).await;
     let waiting = bench.job(job.id).await;
     assert!(waiting.waiting_reason.unwrap().starts_with("its last run failed: nothing starts before "));
     assert_eq!(bench.hive.resume_job(None, job.id).await.unwrap().backoff_until, None);
@@ -156,12 +158,8 @@ async fn a_job_that_its_failures_disabled_does_not_enable_itself_again() {
     let job = bench.create(body).await.job;
     bench.bring_late_tool().await;
     assert!(bench.job(job.id).await.enabled);
-    let mut now = bench.hive.now();
     for _ in 1..=5 {
-        let run = bench.hive.run_job(None, job.id, None).await.unwrap();
-        bench.tick(now).await;
-        bench.finish(run.id, RunStatus::Failed, now).await;
-        now += seconds(1);
+        bench.fail(job.id).await;
     }
     assert!(!bench.job(job.id).await.enabled);
     bench.configure("").await;
