@@ -37,8 +37,9 @@ impl Checkpointer {
             // The commit is done: nothing here may make it look failed.
             if pages >= OVERFULL {
                 told(log.checkpoint());
-            } else if pages >= FULL && call.try_send(()).is_err() {
-                // It is awake already.
+            } else if pages >= FULL {
+                // A full channel: it is awake already.
+                call.try_send(()).unwrap_or_default();
             }
             Ok(())
         }))?;
