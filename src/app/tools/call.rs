@@ -81,16 +81,10 @@ impl Hive {
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
         if tool.kind == Kind::Hive {
-            let (hive, behalf, name) =
-                (self.clone(), Behalf { caller: caller.cloned(), agent: agent.clone() }, name.to_owned());
+            let behalf = Behalf { caller: caller.cloned(), agent: agent.clone() };
+            let (hive, name) = (self.clone(), name.to_owned());
             // By itself, so that a write is not left half done when the caller has gone.
-            let made = tokio::spawn(async move {
-                let answer = match arguments(&hive, &behalf.agent, &tool, args).await {
-                    Ok(args) => builtin::call(&hive, &behalf, &tool.name, &args).await,
-                    Err(error) => builtin::refused(&tool.name, error),
-                };
-                answer.map(|value| ToolReply::of_hive(&name, value))
-            });
+            let made = tokio::spawn(async move { of_hive(&hive, &behalf, &tool, &name, args).await });
             return made.await.map_err(|e| AppError::Internal(e.to_string()))?;
         }
         let agent = self.running_agent(agent)?;
@@ -118,30 +112,38 @@ impl Hive {
 /// # Errors
 /// It could not be started, or it was ended early.
 pub(in crate::app) async fn make(hive: &Arc<Hive>, call: Call) -> Result<ToolReply> {
-    if let Some(skill) = call.tool.skill() {
-        action::must_be_usable(&call.preparation, skill, &call.tool.name).map_err(AppError::Conflict)?;
-    }
-    let began = Instant::now();
-    let call = match arguments(hive, &call.agent.id, &call.tool, call.args).await {
-        Ok(args) => Call { args, ..call },
-        Err(error) if call.tool.kind == Kind::Hive => {
-            return builtin::refused(&call.tool.name, error).map(|v| ToolReply::of_hive(&call.name, v));
-        }
-        Err(error) => return Err(error),
+    let Some(skill) = call.tool.skill() else {
+        let behalf = Behalf { caller: call.caller, agent: call.agent.id.clone() };
+        return of_hive(hive, &behalf, &call.tool, &call.name, call.args).await;
     };
+    action::must_be_usable(&call.preparation, skill, &call.tool.name).map_err(AppError::Conflict)?;
+    let began = Instant::now();
+    let call = Call { args: arguments(hive, &call.agent.id, &call.tool, call.args).await?, ..call };
     let reply = match &call.tool.kind {
         Kind::Script(script) => {
             // An init that can start nothing more may have been crippled from inside: the driver looks.
             run(hive, &call, script).await.inspect_err(|_| hive.wake.notify_one())
         }
         Kind::Server { skill, server } => servers::call(hive, &call, skill, server).await,
-        Kind::Hive => {
-            let behalf = Behalf { caller: call.caller.clone(), agent: call.agent.id.clone() };
-            let answer = builtin::call(hive, &behalf, &call.tool.name, &call.args).await;
-            answer.map(|value| ToolReply::of_hive(&call.name, value))
-        }
+        Kind::Hive => return Err(AppError::Internal(format!("{} is of no skill", call.name))),
     };
     reply.map(|reply| ToolReply { duration_ms: action::millis(began.elapsed()), ..reply })
+}
+
+/// Calls one of the hive's own tools; what is wrong with its arguments may be an answer of its own form.
+async fn of_hive(
+    hive: &Arc<Hive>,
+    behalf: &Behalf,
+    tool: &Tool,
+    name: &str,
+    args: Map<String, Value>,
+) -> Result<ToolReply> {
+    let began = Instant::now();
+    let answer = match arguments(hive, &behalf.agent, tool, args).await {
+        Ok(args) => builtin::call(hive, behalf, &tool.name, &args).await?,
+        Err(error) => builtin::refused(&tool.name, error)?,
+    };
+    Ok(ToolReply { duration_ms: action::millis(began.elapsed()), ..ToolReply::of_hive(name, answer) })
 }
 
 /// The arguments as the tool gets them: set right (systems.md A15, A16), and what its schema wants.
