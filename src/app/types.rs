@@ -58,18 +58,26 @@ pub enum AppError {
 }
 
 impl AppError {
+    /// What is wrong, each with its place; nothing where the error itself says it all.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let (Self::Invalid { detail, errors } | Self::InUse { detail, errors }) = self else {
+            return Vec::new();
+        };
+        let new = errors.iter().filter(|(place, fault)| !place.is_empty() || fault != detail);
+        let told = new.map(|(place, fault)| match place.as_str() {
+            "" => fault.clone(),
+            place => format!("{place}: {fault}"),
+        });
+        told.collect()
+    }
+
     /// All that it says, in one line.
     #[must_use]
     pub fn in_words(&self) -> String {
-        match self {
-            Self::Invalid { detail, errors } | Self::InUse { detail, errors } if !errors.is_empty() => {
-                let told = errors.iter().map(|(pointer, detail)| match pointer.as_str() {
-                    "" => detail.clone(),
-                    pointer => format!("{pointer}: {detail}"),
-                });
-                format!("{detail}: {}", told.collect::<Vec<_>>().join("; "))
-            }
-            other => other.to_string(),
+        match self.faults().as_slice() {
+            [] => self.to_string(),
+            faults => format!("{self}: {}", faults.join("; ")),
         }
     }
 }

@@ -184,14 +184,7 @@ impl Server {
 
 /// With every fault, so that a model can mend its arguments.
 fn told(error: &AppError) -> String {
-    match error {
-        AppError::Invalid { detail, errors } | AppError::InUse { detail, errors } => {
-            let new = errors.iter().filter(|(_, why)| why != detail);
-            let lines = new.map(|(at, why)| format!("\n{at}: {why}"));
-            std::iter::once(detail.clone()).chain(lines).collect()
-        }
-        error => error.to_string(),
-    }
+    std::iter::once(error.to_string()).chain(error.faults()).collect::<Vec<_>>().join("\n")
 }
 
 impl ServerHandler for Server {

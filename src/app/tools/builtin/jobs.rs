@@ -57,15 +57,11 @@ pub(super) fn refusal(error: AppError) -> Result<Value> {
     }
 }
 
-/// Everything that is wrong, each with its place, in one line.
+/// Everything that is wrong, each with the parameter that it is about, in one line.
 fn told(error: &AppError) -> String {
-    let AppError::Invalid { detail, errors } = error else { return error.to_string() };
-    let faults = errors.iter().map(|(place, detail)| match place.trim_start_matches('/') {
-        "" => detail.clone(),
-        place => format!("{place}: {detail}"),
-    });
-    let faults: Vec<String> = faults.collect();
-    if faults.is_empty() { detail.clone() } else { faults.join("; ") }
+    let faults = error.faults();
+    let named: Vec<&str> = faults.iter().map(|fault| fault.trim_start_matches('/')).collect();
+    if named.is_empty() { error.to_string() } else { named.join("; ") }
 }
 
 pub(super) fn wrong(key: &str, detail: impl Into<String>) -> AppError {
