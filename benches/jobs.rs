@@ -331,7 +331,8 @@ async fn crowd(hive: &Hive, count: usize, table: &mut Table) -> Result<()> {
         }
     }
     if done != count {
-        return Err(format!("{done} of {count} runs succeeded").into());
+        let others = hive.get("/v1/runs?limit=3").await?;
+        return Err(format!("{done} of {count} runs succeeded; the newest: {others:#}").into());
     }
     let ours = Duration::try_from(last.duration_since(at))?;
     let container = hive.container(AGENT);
