@@ -27,33 +27,12 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> ExitCode {
-    let began = Instant::now();
-    // Whatever ends it, hives and peers clean up when they are dropped.
-    let done = tokio::select! {
-        done = measure(Load::read()) => done,
-        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-    };
-    match done {
-        Ok(()) => {
-            println!("measured in {} s", began.elapsed().as_secs());
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            eprintln!("bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    support::run(async |table| measure(Load::read(), table).await).await
 }
 
-async fn measure(load: Load) -> Result<()> {
-    let facts = machine::facts()?;
-    println!("{facts}");
-    let mut table = Table::default();
-    one_agent(load, &mut table).await?;
-    many_agents(load, &mut table).await?;
-    println!("\n{facts}; load at the end {}", machine::load());
-    table.print();
-    Ok(())
+async fn measure(load: Load, table: &mut Table) -> Result<()> {
+    one_agent(load, table).await?;
+    many_agents(load, table).await
 }
 
 async fn one_agent(load: Load, table: &mut Table) -> Result<()> {

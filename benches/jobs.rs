@@ -28,6 +28,7 @@ use skep::{
 use support::{
     Result, docker,
     hive::Hive,
+    load::scale,
     machine::{self, mib},
     stats::{Samples, show},
     table::Table,
@@ -42,33 +43,12 @@ const AGENT: &str = "a000";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> ExitCode {
-    let began = Instant::now();
-    let done = tokio::select! {
-        done = measure() => done,
-        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-    };
-    match done {
-        Ok(()) => {
-            println!("measured in {} s", began.elapsed().as_secs());
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            eprintln!("bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    support::run(measure).await
 }
 
-fn scale(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0).unwrap_or(default)
-}
-
-async fn measure() -> Result<()> {
-    let facts = machine::facts()?;
-    println!("{facts}");
-    let mut table = Table::default();
-    next_fire(&mut table)?;
-    history(scale("SKEP_BENCH_RUNS", 1_000_000), &mut table).await?;
+async fn measure(table: &mut Table) -> Result<()> {
+    next_fire(table)?;
+    history(scale("SKEP_BENCH_RUNS", 1_000_000), table).await?;
     let jobs = scale("SKEP_BENCH_JOBS", 10_000);
     let mut hive = Hive::new("j-", 1)?;
     hive.script("stamp", STAMP)?;
@@ -76,12 +56,9 @@ async fn measure() -> Result<()> {
     hive.extend("[runs]\nmax_running = 10\nmax_running_per_agent = 10\n", "skills = [\"bench@1.0.0\"]")?;
     hive.up()?;
     hive.until(AGENT, "running").await?;
-    starts(&hive, jobs, &mut table).await?;
-    weight(&mut hive, jobs, &mut table).await?;
-    crowd(&hive, scale("SKEP_BENCH_CROWD", 1_000), &mut table).await?;
-    println!("\n{facts}; load at the end {}", machine::load());
-    table.print();
-    Ok(())
+    starts(&hive, jobs, table).await?;
+    weight(&mut hive, jobs, table).await?;
+    crowd(&hive, scale("SKEP_BENCH_CROWD", 1_000), table).await
 }
 
 /// Computing fire times, beside the library that parses the expressions.

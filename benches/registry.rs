@@ -18,6 +18,7 @@ use serde_json::json;
 use support::{
     Result, docker,
     hive::Hive,
+    load::scale,
     machine::{self, mib},
     nginx::Nginx,
     stats::{Samples, show},
@@ -60,40 +61,12 @@ const WRITTEN: usize = 100;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> ExitCode {
-    let began = Instant::now();
-    let done = tokio::select! {
-        done = measure() => done,
-        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-    };
-    match done {
-        Ok(()) => {
-            println!("measured in {} s", began.elapsed().as_secs());
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            eprintln!("bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    support::run(measure).await
 }
 
-fn scale(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0).unwrap_or(default)
-}
-
-async fn measure() -> Result<()> {
-    let facts = machine::facts()?;
-    println!("{facts}");
-    let mut table = Table::default();
-    many_skills(&mut table).await?;
-    many_agents(&mut table).await?;
-    println!("\n{facts}; load at the end {}", machine::load());
-    table.print();
-    Ok(())
-}
-
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+async fn measure(table: &mut Table) -> Result<()> {
+    many_skills(table).await?;
+    many_agents(table).await
 }
 
 /// A small skill of one version, as an archive.
@@ -114,7 +87,7 @@ fn archive(n: usize, version: usize) -> Result<Vec<u8>> {
 
 async fn many_skills(table: &mut Table) -> Result<()> {
     let (skills, versions) = (scale("SKEP_BENCH_SKILLS", 10_000), scale("SKEP_BENCH_VERSIONS", 5));
-    let port = free_port()?;
+    let port = machine::free_port()?;
     let mut hive = Hive::new("r-", 1)?;
     hive.listen(port)?;
     hive.up()?;
@@ -178,7 +151,7 @@ async fn reads(hive: &Hive, port: u16, table: &mut Table) -> Result<()> {
     let token = hive.token()?;
     let path = "/v1/skills/skill-00007";
     let bytes = serde_json::to_vec(&hive.get(path).await?)?;
-    let nginx = Nginx::start(free_port()?)?;
+    let nginx = Nginx::start(machine::free_port()?)?;
     nginx.serve("skill.json", &bytes)?;
     web::pin(std::process::id(), 1)?;
     let measured = || -> Result<_> {

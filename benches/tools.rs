@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use support::{
     Result, docker,
     hive::Hive,
+    load::scale,
     machine::{self, mib},
     stats::{Samples, show},
     table::Table,
@@ -53,40 +54,12 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> ExitCode {
-    let began = Instant::now();
-    let done = tokio::select! {
-        done = measure() => done,
-        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-    };
-    match done {
-        Ok(()) => {
-            println!("measured in {} s", began.elapsed().as_secs());
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            eprintln!("bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    support::run(measure).await
 }
 
-fn scale(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0).unwrap_or(default)
-}
-
-async fn measure() -> Result<()> {
-    let facts = machine::facts()?;
-    println!("{facts}");
-    let mut table = Table::default();
-    calls(&mut table).await?;
-    unused(&mut table).await?;
-    println!("\n{facts}; load at the end {}", machine::load());
-    table.print();
-    Ok(())
-}
-
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+async fn measure(table: &mut Table) -> Result<()> {
+    calls(table).await?;
+    unused(table).await
 }
 
 /// A skill with so many MCP servers.
@@ -174,7 +147,7 @@ fn exec_server(container: &str) -> Result<()> {
 async fn calls(table: &mut Table) -> Result<()> {
     let times = scale("SKEP_BENCH_CALLS", 500);
     let tools = scale("SKEP_BENCH_TOOLS", 5_000);
-    let port = free_port()?;
+    let port = machine::free_port()?;
     let mut hive = Hive::new("t1-", 1)?;
     hive.listen(port)?;
     hive.script("say", "#!/bin/sh\necho \"$1\"\n")?;

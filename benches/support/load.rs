@@ -1,5 +1,10 @@
 //! How much is measured: smaller by environment, for a quick try.
 
+/// A size from the environment.
+pub fn scale(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0).unwrap_or(default)
+}
+
 /// Sizes of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
@@ -20,15 +25,12 @@ pub struct Load {
 impl Load {
     /// From the environment.
     pub fn read() -> Self {
-        let number = |name: &str, default: usize| {
-            std::env::var(name).ok().and_then(|v| v.parse().ok()).filter(|n| *n > 0).unwrap_or(default)
-        };
         Self {
-            agents: number("SKEP_BENCH_AGENTS", 200).max(4),
-            starts: number("SKEP_BENCH_STARTS", 20),
-            execs: number("SKEP_BENCH_EXECS", 250),
-            restarts: number("SKEP_BENCH_RESTARTS", 20),
-            idle: number("SKEP_BENCH_IDLE", 65),
+            agents: scale("SKEP_BENCH_AGENTS", 200).max(4),
+            starts: scale("SKEP_BENCH_STARTS", 20),
+            execs: scale("SKEP_BENCH_EXECS", 250),
+            restarts: scale("SKEP_BENCH_RESTARTS", 20),
+            idle: scale("SKEP_BENCH_IDLE", 65),
             at_once: 2 * std::thread::available_parallelism().map_or(2, usize::from),
         }
     }

@@ -53,3 +53,8 @@ pub fn cpu(pid: u32) -> Result<Duration> {
 pub fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
+
+/// A port that nobody listens at.
+pub fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

@@ -9,10 +9,44 @@ pub mod stats;
 pub mod table;
 pub mod web;
 
-use std::process::Command;
+use std::{
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use table::Table;
 
 /// Any failure ends the benchmark with its reason.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// A whole benchmark: measures, and prints the table between the facts of the machine. Whatever ends it, hives and peers
+/// clean up when they are dropped.
+pub async fn run(measure: impl AsyncFnOnce(&mut Table) -> Result<()>) -> ExitCode {
+    let began = Instant::now();
+    let whole = async {
+        let facts = machine::facts()?;
+        println!("{facts}");
+        let mut table = Table::default();
+        measure(&mut table).await?;
+        println!("\n{facts}; load at the end {}", machine::load());
+        table.print();
+        Ok(())
+    };
+    let done: Result<()> = tokio::select! {
+        done = whole => done,
+        _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+    };
+    match done {
+        Ok(()) => {
+            println!("measured in {} s", began.elapsed().as_secs());
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// Runs the engine's own program; its output.
 pub fn docker<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Result<String> {
