@@ -287,7 +287,7 @@ async fn a_half_written_manifest_is_told_and_taken_once_it_is_whole() {
     hive.write(&format!("{folder}/manifest.json"), &second);
     eventually("the whole is taken", async || hive.get("/v1/skills/other").await["latestVersion"] == "1.1.0")
         .await;
-    assert_eq!(hive.get("/v1/hive").await["warnings"], json!([]));
+    eventually("nothing more is told", async || hive.get("/v1/hive").await["warnings"] == json!([])).await;
     assert_eq!(hive.running("a").await["container_id"], id);
 }
 
