@@ -9,8 +9,8 @@
 //!    `secrets::grants`, `config::model`, `scheduler::{job, preflight, rules, request, trigger, due}`,
 //!    `runs::{state, result}`, `notify::{allow, message, sign, throttle}`, `tools`. No runtime, no files, no clock: `now`
 //!    is a parameter.
-//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `mcp`, `notify`, `registry`, `sandbox`, `secrets`,
-//!    `watcher`.
+//! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `mcp`, `notify`, `outbound`, `registry`, `sandbox`,
+//!    `secrets`, `watcher`.
 //! 4. `app`, the use cases, and `supervisor`, the driver.
 //! 5. `api`, the HTTP edge.
 //! 6. `daemon`, which builds everything; then `cli`, which starts it, and otherwise talks HTTP.
@@ -55,6 +55,8 @@ pub mod mail;
 pub mod mcp;
 #[cfg(feature = "host")]
 pub mod notify;
+#[cfg(feature = "host")]
+mod outbound;
 #[cfg(feature = "host")]
 pub mod paths;
 #[cfg(feature = "host")]

@@ -55,6 +55,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("init", 3),
     ("mcp", 3),
     ("notify", 3),
+    ("outbound", 3),
     ("registry", 3),
     ("sandbox", 3),
     ("secrets", 3),

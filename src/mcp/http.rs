@@ -1,15 +1,10 @@
 //! The way to a remote server: streamable HTTP, to addresses that the agent may reach and nowhere else.
-//!
-//! Addresses are checked after a name was looked up and before anything is connected. Redirects are not followed and
-//! proxies are not used: both would lead around the check.
 
-use std::{collections::HashMap, error::Error, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use reqwest::{
-    Client, Url,
-    dns::{Addrs, Name, Resolve, Resolving},
+    Url,
     header::{HeaderName, HeaderValue},
-    redirect,
 };
 use rmcp::{
     model::ProtocolVersion,
@@ -23,7 +18,10 @@ use super::{
     fault::{MAX_MESSAGE, McpFault},
     gate::Gate,
 };
-use crate::notify::allow::{AllowRule, literal, not_public};
+use crate::{
+    notify::allow::{AllowRule, literal, not_public},
+    outbound::{self, Outbound},
+};
 
 /// A connection is made within this time.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -64,6 +62,8 @@ pub struct Remote {
     pub headers: Vec<(String, Zeroizing<String>)>,
     /// Where it may lead.
     pub rules: Rules,
+    /// `[hive] ca_bundle`: certificate authorities that are trusted beside the system's.
+    pub bundle: Option<PathBuf>,
 }
 
 impl Connection {
@@ -89,10 +89,17 @@ impl Connection {
             valued.set_sensitive(true);
             headers.insert(named, valued);
         }
-        let lookup = Lookup { rules: remote.rules.clone(), port };
-        // Reads the certificates of the system, which takes a while.
-        let made = tokio::task::spawn_blocking(move || client(lookup)).await;
-        let client = made.map_err(|e| bad(e.to_string()))?.map_err(bad)?;
+        let (tls, rules, bundle) = (url.scheme() == "https", remote.rules.clone(), remote.bundle.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            let check = move |host: &str, address| Ok(rules.check(host, address, port)?);
+            let outbound =
+                Outbound { tls, port, check: Arc::new(check), within: CONNECT, bundle: bundle.as_deref() };
+            outbound::client(outbound, |builder| builder)
+        })
+        .await;
+        let client = made
+            .map_err(|e| bad(e.to_string()))?
+            .map_err(|why| bad(format!("no HTTP client can be made: {why}")))?;
         let config = StreamableHttpClientTransportConfig::with_uri(remote.url.clone())
             .custom_headers(headers)
             .max_sse_event_size(MAX_MESSAGE)
@@ -106,46 +113,70 @@ impl Connection {
     }
 }
 
-fn client(lookup: Lookup) -> Result<Client, String> {
-    crate::tls::install();
-    Client::builder()
-        .user_agent(concat!("skep/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT)
-        .redirect(redirect::Policy::none())
-        .no_proxy()
-        .referer(false)
-        .dns_resolver(Arc::new(lookup))
-        .build()
-        .map_err(|e| format!("no HTTP client can be made: {}", root(&e)))
-}
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::{TlsAcceptor, rustls};
 
-/// Looks names up and keeps back what may not be connected to.
-struct Lookup {
-    rules: Rules,
-    port: u16,
-}
+    use super::*;
 
-impl Resolve for Lookup {
-    fn resolve(&self, name: Name) -> Resolving {
-        let (rules, port) = (self.rules.clone(), self.port);
-        Box::pin(async move {
-            let mut allowed = Vec::new();
-            let mut refused = None;
-            for address in tokio::net::lookup_host((name.as_str(), port)).await? {
-                match rules.check(name.as_str(), address.ip(), port) {
-                    Ok(()) => allowed.push(address),
-                    Err(why) => refused = Some(why),
-                }
-            }
-            match refused {
-                Some(why) if allowed.is_empty() => Err(why.into()),
-                _ => Ok(Box::new(allowed.into_iter()) as Addrs),
-            }
-        })
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A server for `localhost` that an authority of its own vouches for: that authority's certificate, and the server.
+    fn server() -> (String, TlsAcceptor) {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let authority = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        let own = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&own, &issuer).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], own.serialize_der().try_into().unwrap())
+            .unwrap();
+        (authority, TlsAcceptor::from(Arc::new(config)))
     }
-}
 
-/// The innermost cause of an error, which names no URL.
-fn root(error: &(dyn Error + 'static)) -> String {
-    std::iter::successors(Some(error), |&e| e.source()).last().map(ToString::to_string).unwrap_or_default()
+    #[tokio::test]
+    async fn a_server_that_only_the_hives_bundle_vouches_for_is_trusted_with_it_alone() {
+        let (authority, acceptor) = server();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/mcp", listener.local_addr().unwrap().port());
+        let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let served = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // A client that does not trust it goes here.
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let mut head = [0; 14];
+                stream.read_exact(&mut head).await.unwrap();
+                said.send(String::from_utf8_lossy(&head).into_owned()).unwrap();
+                let refused = b"HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+                drop(stream.write_all(refused).await);
+            }
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = dir.path().join("authority.pem");
+        std::fs::write(&bundle, authority).unwrap();
+        let allow: Arc<[AllowRule]> = Arc::from([AllowRule::parse("localhost").unwrap()]);
+        let connect = |bundle: Option<PathBuf>| {
+            let rules = Rules { public: true, allow: allow.clone() };
+            Connection::over_http(Remote { url: url.clone(), headers: Vec::new(), rules, bundle }, PATIENCE)
+        };
+        connect(None).await.err().expect("nobody vouches for it");
+        assert!(heard.try_recv().is_err(), "nothing was said to who cannot be trusted");
+        connect(Some(bundle.clone())).await.err().expect("it is busy");
+        assert_eq!(heard.recv().await.unwrap(), "POST /mcp HTTP");
+
+        std::fs::remove_file(&bundle).unwrap();
+        let why = connect(Some(bundle)).await.err().unwrap().to_string();
+        assert!(why.contains("[hive] ca_bundle") && why.contains("No such file"), "{why}");
+        served.abort();
+    }
 }

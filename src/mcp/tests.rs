@@ -354,7 +354,7 @@ fn to(url: &str, allow: &[&str]) -> Remote {
     let allow: Vec<_> =
         allow.iter().map(|rule| crate::notify::allow::AllowRule::parse(rule).unwrap()).collect();
     let headers = vec![("authorization".to_owned(), "Bearer hunter22".to_owned().into())];
-    Remote { url: url.to_owned(), headers, rules: Rules { public: true, allow: allow.into() } }
+    Remote { url: url.to_owned(), headers, rules: Rules { public: true, allow: allow.into() }, bundle: None }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use super::{
     allow::AllowRule,
     guard::{self, Guard},
 };
+use crate::outbound::root;
 
 /// Asks once; an answer of success within `patience` is one.
 ///
@@ -32,7 +33,7 @@ pub async fn probe(
         Err(e) => Err(match guard::refusal(&e) {
             Some(refused) => refused.to_string(),
             None if e.is_timeout() => format!("{host} did not answer within {patience:?}"),
-            None => format!("cannot connect to {host}: {}", guard::root(&e)),
+            None => format!("cannot connect to {host}: {}", root(&e)),
         }),
     }
 }

@@ -13,6 +13,7 @@ use super::{
     message::Notice,
     target::{Stamp, Target},
 };
+use crate::outbound::root;
 
 /// Bytes read of an answer.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -81,7 +82,7 @@ async fn attempt(
 
 /// What a failure of the network is called. Of the error only the innermost cause is told: the others name the URL.
 fn unreachable(host: &str, error: &reqwest::Error, patience: Duration) -> String {
-    let cause = guard::root(error);
+    let cause = root(error);
     if error.is_connect() {
         format!("cannot connect to {host}: {cause}")
     } else if error.is_timeout() {

@@ -321,7 +321,7 @@ async fn servers_that_cannot_be_used_are_warnings_and_keep_no_listing_waiting() 
     let servers = json!([
         server("quits", "echo 'no licence' >&2; exit 7", 5),
         server("silent", "exec sleep 6003", 1),
-        server("floods", "yes | head -c 100000000; exec sleep 6004", 5),
+        server("floods", "yes | head -c 100000000; exec sleep 6004", 30),
         json!({ "name": "gone", "command": "/no/such/program" }),
         json!({ "name": "remote", "url": "https://example.com/mcp" }),
     ]);

@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -48,8 +49,8 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The connection to a remote one, none: it is local.
-    pub(super) fn remote(&self) -> Option<Result<Remote, String>> {
+    /// The connection to a remote one, which trusts the certificates in this file too; none: it is local.
+    pub(super) fn remote(&self, bundle: Option<PathBuf>) -> Option<Result<Remote, String>> {
         let Self::Remote { url, headers, network } = self else { return None };
         let rules = match network {
             Network::Internet => Rules { public: true, allow: Arc::from([]) },
@@ -60,7 +61,7 @@ impl Way {
                 ));
             }
         };
-        Some(Ok(Remote { url: url.clone(), headers: headers.clone(), rules }))
+        Some(Ok(Remote { url: url.clone(), headers: headers.clone(), rules, bundle }))
     }
 }
 

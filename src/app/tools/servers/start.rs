@@ -65,7 +65,7 @@ async fn begin(
     stop: &CancellationToken,
 ) -> Outcome {
     let started = tokio::select! {
-        started = start(agent, &plan) => started,
+        started = start(hive, agent, &plan) => started,
         () = stop.cancelled() => Err("the agent's skills changed meanwhile: call it again".to_owned()),
     };
     let masker = hive.world().masker.clone();
@@ -91,14 +91,19 @@ async fn begin(
     outcome
 }
 
-async fn start(agent: &Agent, plan: &Plan) -> Result<(Connection, Option<Process>, Vec<RemoteTool>), String> {
+async fn start(
+    hive: &Hive,
+    agent: &Agent,
+    plan: &Plan,
+) -> Result<(Connection, Option<Process>, Vec<RemoteTool>), String> {
     let (connection, mut process) = match &plan.way {
         Way::Local { argv, env, cwd } => {
             let (connection, process) = local::start(&agent.link, plan, (argv, env, cwd)).await?;
             (connection, Some(process))
         }
         Way::Remote { .. } => {
-            let Some(remote) = plan.way.remote() else { return Err("it has no address".to_owned()) };
+            let bundle = hive.world().config.ca_bundle.as_ref().map(|bundle| hive.paths.root.join(bundle));
+            let Some(remote) = plan.way.remote(bundle) else { return Err("it has no address".to_owned()) };
             let connection = Connection::over_http(remote?, plan.startup).await.map_err(|e| e.to_string())?;
             (connection, None)
         }
