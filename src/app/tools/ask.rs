@@ -72,6 +72,7 @@ async fn said(agent: &Agent, script: &Script, masker: &Masker) -> Option<Value> 
         timeout_ms: Some(action::millis(PATIENCE)),
         grace_ms: 0,
         bound: true,
+        held_to: None,
         io: Io::Stream,
     };
     let started = agent.link.start(start, Vec::new()).await.ok()?;
