@@ -1,6 +1,7 @@
-//! Who calls, and what they may do: the operator everything, an agent what the list here names.
+//! Who calls, and what they may do: the operator everything, an agent what the lists here name, and a process of an
+//! agent-tier run what its run may (systems.md A13).
 //!
-//! What is not listed is forbidden to agents, also routes that do not exist.
+//! What is not listed is forbidden to them, also routes that do not exist.
 
 use axum::{
     extract::{FromRequestParts, MatchedPath, RawPathParams, Request, rejection::RawPathParamsRejection},
@@ -19,6 +20,15 @@ pub enum Access {
     Operator,
     /// This agent's door.
     Agent(AgentId),
+    /// The same, and a process of this agent-tier run.
+    Run {
+        /// Whose door.
+        agent: AgentId,
+        /// The run that it is held to.
+        run: i64,
+    },
+    /// This agent's door, while an agent-tier run goes on, and nobody can tell whether the caller belongs to it.
+    Unknown(AgentId),
 }
 
 /// What an agent may read (contract.md 5, last paragraph). In paths with `{agent}`: only itself.
@@ -97,6 +107,19 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::POST, "/v1/mail"),
 ];
 
+/// What the processes of an agent-tier run may: with `{id}`, of their own run. At `/mcp` they find what is at its own
+/// endpoint.
+const RUN_MAY: &[(Method, &str)] = &[
+    (Method::GET, "/healthz"),
+    (Method::GET, "/readyz"),
+    (Method::GET, "/v1/runs/{id}"),
+    (Method::GET, "/v1/runs/{id}/output"),
+    (Method::GET, "/v1/runs/{id}/tools"),
+    (Method::POST, "/v1/runs/{id}/tools/{tool}"),
+    (Method::POST, "/v1/runs/{id}/mcp"),
+    (Method::POST, "/mcp"),
+];
+
 /// Who calls, for use cases: an agent, or as none the operator.
 pub struct Caller(pub Option<AgentId>);
 
@@ -104,22 +127,45 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        match parts.extensions.get() {
-            Some(Access::Operator) => Ok(Self(None)),
-            Some(Access::Agent(agent)) => Ok(Self(Some(agent.clone()))),
+        match parts.extensions.get::<Access>() {
+            Some(access) => Ok(Self(access.agent().cloned())),
             None => Err(Problem::forbidden("nobody vouches for this request")),
         }
     }
 }
 
 impl Access {
-    /// Whether the caller may use a route.
+    /// Whose door it is; none: the operator's.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Operator => None,
+            Self::Agent(agent) | Self::Run { agent, .. } | Self::Unknown(agent) => Some(agent),
+        }
+    }
+
+    /// Whether the caller may use a route with these values of its parameters.
     ///
     /// # Errors
     /// 403 that says what is forbidden.
-    pub fn check(&self, method: &Method, route: Option<&str>, agent: Option<&str>) -> Result<(), Problem> {
-        let Self::Agent(caller) = self else { return Ok(()) };
-        if route.is_some_and(|r| r.contains("{agent}")) && agent != Some(caller.as_str()) {
+    pub fn check(
+        &self,
+        method: &Method,
+        route: Option<&str>,
+        value: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), Problem> {
+        let caller = match self {
+            Self::Operator => return Ok(()),
+            Self::Agent(caller) => caller,
+            Self::Run { run, .. } => return held(*run, method, route, value("id").as_deref()),
+            Self::Unknown(agent) => {
+                return Err(Problem::forbidden(format!(
+                    "an agent-tier run of agent {agent} goes on, and nobody can tell whether this connection is of it: \
+                     connect again, from a process that lives on until it is answered"
+                )));
+            }
+        };
+        if route.is_some_and(|r| r.contains("{agent}")) && value("agent").as_deref() != Some(caller.as_str())
+        {
             return Err(Problem::forbidden(format!("agent {caller} may not reach another agent's things")));
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
@@ -133,6 +179,19 @@ impl Access {
     }
 }
 
+fn held(run: i64, method: &Method, route: Option<&str>, id: Option<&str>) -> Result<(), Problem> {
+    // HEAD as GET, as everywhere.
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let listed = RUN_MAY.iter().any(|(m, r)| m == method && Some(*r) == route);
+    if listed && id.is_none_or(|id| id == run.to_string()) {
+        return Ok(());
+    }
+    Err(Problem::forbidden(format!(
+        "this process belongs to run {run}, which is held to the `required_tools` and `max_steps` of its job: name what it \
+         needs there, and call it with `skep run TOOL`, /v1/runs/{run}/tools/{{tool}} or /v1/runs/{run}/mcp"
+    )))
+}
+
 /// Lets through what the caller may do. A request of nobody is refused.
 pub async fn enforce(
     path: Option<MatchedPath>,
@@ -143,8 +202,11 @@ pub async fn enforce(
     let Some(access) = request.extensions().get::<Access>().cloned() else {
         return Problem::forbidden("nobody vouches for this request").into_response();
     };
-    let agent = params.iter().flatten().find(|(name, _)| *name == "agent").map(|(_, value)| value);
-    if let Err(problem) = access.check(request.method(), path.as_ref().map(MatchedPath::as_str), agent) {
+    let value = |wanted: &str| {
+        let mut values = params.iter().flatten();
+        values.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned())
+    };
+    if let Err(problem) = access.check(request.method(), path.as_ref().map(MatchedPath::as_str), value) {
         return problem.into_response();
     }
     let response = next.run(request).await;

@@ -72,7 +72,7 @@ impl Rates {
 
 /// Lets through what an agent may still ask.
 pub async fn limit(State(rates): State<Arc<Rates>>, request: Request, next: Next) -> Response {
-    if let Some(Access::Agent(agent)) = request.extensions().get()
+    if let Some(agent) = request.extensions().get().and_then(Access::agent)
         && let Err(problem) = rates.check(agent, Instant::now())
     {
         return problem.into_response();

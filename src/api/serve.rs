@@ -32,7 +32,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
 use super::{access::Access, linger::Linger};
-use crate::{app::Hive, ids::AgentId};
+use crate::{
+    app::Hive,
+    ids::AgentId,
+    supervisor::wall::{self, Whose},
+};
 
 /// Connections at a time on one listener; further ones wait to be accepted. HTTP/1.1 handles one
 /// request at a time on each, so this bounds requests too.
@@ -133,6 +137,7 @@ pub(super) async fn serve_connection<S>(
 /// The agents' doors: one router for all, and each agent's share of connections.
 #[derive(Clone)]
 pub struct Doors {
+    hive: Arc<Hive>,
     router: Router,
     slots: Arc<Mutex<HashMap<AgentId, Arc<Semaphore>>>>,
 }
@@ -141,7 +146,7 @@ impl Doors {
     /// Doors to a hive.
     #[must_use]
     pub fn new(hive: Arc<Hive>) -> Self {
-        Self { router: super::doors_router(hive), slots: Arc::default() }
+        Self { router: super::doors_router(hive.clone()), hive, slots: Arc::default() }
     }
 
     /// Serves one connection that came through an agent's door, to its end; closes it at once when the
@@ -158,10 +163,20 @@ impl Doors {
                 slots.entry(agent.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_AGENT_CONNECTIONS)));
             slots.clone().try_acquire_owned()
         };
-        let router = self.router.clone();
+        let (hive, router) = (self.hive.clone(), self.router.clone());
         async move {
             let Ok(_slot) = slot else { return };
-            serve_connection(stream, router, Some(Access::Agent(agent)), shutdown, HEADER_TIMEOUT).await;
+            let whose = match hive.find_agent(&agent) {
+                Ok(known) => wall::whose(&hive, &known, &stream).await,
+                // Its door is about to be closed.
+                Err(_) => return,
+            };
+            let access = match whose {
+                Whose::Agents => Access::Agent(agent),
+                Whose::Runs(run) => Access::Run { agent, run },
+                Whose::Unknown => Access::Unknown(agent),
+            };
+            serve_connection(stream, router, Some(access), shutdown, HEADER_TIMEOUT).await;
         }
     }
 }

@@ -233,6 +233,7 @@ fn start(
         timeout_ms: None,
         grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
         bound: true,
+        held_to: None,
         io,
     })
 }

@@ -20,6 +20,7 @@ use tokio::{
     time::timeout,
 };
 
+use super::trees::Trees;
 use crate::wire::{
     self, Exit, FromInit, Hello, Main, MainReport, ProcId, Start, ToInit,
     socket::{FrameReader, FrameWriter},
@@ -121,6 +122,7 @@ struct Inner {
 pub struct Link {
     inner: Mutex<Inner>,
     status: watch::Sender<LinkStatus>,
+    trees: Trees,
     next_id: AtomicU64,
 }
 
@@ -132,6 +134,7 @@ impl Link {
         Arc::new(Self {
             inner: Mutex::default(),
             status: watch::Sender::default(),
+            trees: Trees::default(),
             next_id: AtomicU64::new(seed_ms << 16),
         })
     }
@@ -144,6 +147,11 @@ impl Link {
     /// What is known of the init.
     pub fn status(&self) -> LinkStatus {
         self.status.borrow().clone()
+    }
+
+    /// The trees that the init has.
+    pub fn trees(&self) -> &Trees {
+        &self.trees
     }
 
     /// An id for a process tree.
@@ -178,6 +186,7 @@ impl Link {
                 inner.kept.insert(id, None);
             }
         }
+        self.trees.asked(id, start.held_to);
         if let Err(e) = self.send(ToInit::Start(start), fds) {
             self.drop_start(id);
             return Err(e);
@@ -195,6 +204,7 @@ impl Link {
     }
 
     fn drop_start(&self, id: ProcId) -> Option<Waiter> {
+        self.trees.over(id);
         let mut inner = self.lock();
         inner.kept.remove(&id);
         inner.waiters.remove(&id)
@@ -324,6 +334,7 @@ impl Link {
             inner.kept.retain(|id, _| asked_now.contains(id));
             let reported = hello.processes.iter().filter(|p| !ended.contains(&p.id)).map(|p| (p.id, p.exit));
             inner.kept.extend(reported);
+            self.trees.told(&hello.trees, &asked_now);
         }
         for id in ended {
             self.send(ToInit::Forget { id }, Vec::new()).unwrap_or_default();
@@ -356,6 +367,7 @@ impl Link {
         inner.waiters.clear();
         inner.kept.clear();
         drop(inner);
+        self.trees.none();
         self.status.send_modify(|status| {
             *status = LinkStatus { generation: status.generation, ..Default::default() }
         });
@@ -424,6 +436,7 @@ impl Link {
                 FromInit::Hello(_) => {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "a second hello"));
                 }
+                FromInit::Forked(tree) => self.trees.forked(tree),
                 FromInit::Pong { .. } => {}
             }
         }
@@ -431,6 +444,7 @@ impl Link {
     }
 
     fn exited(&self, id: ProcId, exit: Exit) {
+        self.trees.over(id);
         let (waiter, keep) = {
             let mut inner = self.lock();
             let waiter = inner.waiters.remove(&id);
@@ -490,8 +504,17 @@ mod tests {
 
     fn hello() -> FromInit {
         let (key, mountinfo, processes) = (None, String::new(), Vec::new());
-        let (main, ended_ms) = (None, Vec::new());
-        FromInit::Hello(Hello { version: VERSION, key, mountinfo, landlock: 0, processes, main, ended_ms })
+        let (main, ended_ms, trees) = (None, Vec::new(), Vec::new());
+        FromInit::Hello(Hello {
+            version: VERSION,
+            key,
+            mountinfo,
+            landlock: 0,
+            processes,
+            main,
+            ended_ms,
+            trees,
+        })
     }
 
     #[tokio::test]

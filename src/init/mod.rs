@@ -4,3 +4,5 @@ pub mod binary;
 pub mod door;
 pub mod link;
 pub mod module;
+pub mod peer;
+pub mod trees;

@@ -73,6 +73,7 @@ async fn ask(agent: &Agent, names: &BTreeSet<String>) -> Result<BTreeSet<String>
         timeout_ms: Some(5_000),
         grace_ms: 0,
         bound: true,
+        held_to: None,
         io: Io::Stream,
     };
     let id = start.id;

@@ -15,3 +15,4 @@ pub mod prepare;
 pub mod soul;
 pub mod state;
 pub mod usable;
+pub mod wall;

@@ -119,10 +119,6 @@ impl Tool {
         }
     }
 
-    fn kind_is_script(&self) -> bool {
-        matches!(self.kind, Kind::Script(_))
-    }
-
     fn is_called(&self, name: &str) -> bool {
         self.name == name || matches!(&self.kind, Kind::Script(script) if script.file() == name)
     }
@@ -177,17 +173,15 @@ fn meant<'a>(tools: &'a [Tool], name: &str) -> Vec<&'a Tool> {
             tools.iter().filter(|tool| is(tool) && tool.is_called(rest)).collect()
         };
         // A server cannot take a skill's name away, nor can the name of a tool.
-        let scripts = of(&|tool| tool.kind_is_script() && tool.group == group);
+        let scripts = of(&|tool| matches!(tool.kind, Kind::Script(_)) && tool.group == group);
         let of_hive = of(&|tool| tool.kind == Kind::Hive && tool.group == group);
         let of_skill = of(&|tool| tool.skill().is_some_and(|skill| skill.as_str() == group));
         let of_server = of(&|tool| tool.group == group);
         let given = |all: &[&Tool]| all.iter().any(|tool| !tool.own);
         let ranked = [of_hive, scripts, meant, of_skill, of_server];
-        let first = ranked
-            .iter()
-            .position(|all| given(all))
-            .or_else(|| ranked.iter().position(|all| !all.is_empty()));
-        meant = first.map(|first| ranked[first].clone()).unwrap_or_default();
+        let first =
+            ranked.iter().find(|all| given(all)).or_else(|| ranked.iter().find(|all| !all.is_empty()));
+        meant = first.cloned().unwrap_or_default();
     }
     if let Some(hive) = meant.iter().find(|tool| tool.kind == Kind::Hive) {
         return vec![hive];

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 4] = *b"\0SK1";
 
 /// Changes when a message changes shape; an init of another version is replaced with its container.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Bytes of payload a frame may have.
 pub const MAX_FRAME: usize = 4 << 20;
@@ -76,6 +76,8 @@ pub enum FromInit {
         /// The number that was sent.
         token: u64,
     },
+    /// The runner of a tree was forked; told before anything of that tree.
+    Forked(Tree),
 }
 
 /// From the supervisor to the init.
@@ -136,6 +138,9 @@ pub struct Hello {
     /// `Exit::ended_ms` of the trees that are over. An older init does not send it; nothing may follow it.
     #[serde(deserialize_with = "if_sent")]
     pub ended_ms: Vec<(ProcId, u64)>,
+    /// The trees whose runners live, `main`'s among them. An init of version 2 does not send it.
+    #[serde(deserialize_with = "if_sent")]
+    pub trees: Vec<Tree>,
 }
 
 /// Reads the last field of a message of which an older init knows nothing: what is not there is empty. So inits that
@@ -167,6 +172,18 @@ pub struct ProcReport {
     pub end: u64,
     /// Set once it is over.
     pub exit: Option<Exit>,
+}
+
+/// Below which process a tree is. All of it is below its runner, whatever forks, and nothing else is: so a process
+/// that stands at the agent's door is known by its ancestors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    /// Which.
+    pub id: ProcId,
+    /// Pid of its runner inside the container; 0: not forked yet.
+    pub runner: i32,
+    /// As in [`Start::held_to`].
+    pub held_to: Option<i64>,
 }
 
 /// Environment variables. Secrets travel here, so that printing it for people shows names only.
@@ -202,6 +219,8 @@ pub struct Start {
     pub grace_ms: u64,
     /// Ended when the link breaks: somebody is waiting at the other end.
     pub bound: bool,
+    /// The run that its processes are held to at the agent's door; none: they may there what the agent may.
+    pub held_to: Option<i64>,
     /// What its streams are.
     pub io: Io,
 }

@@ -252,6 +252,7 @@ mod tests {
                 processes,
                 main: None,
                 ended_ms,
+                trees: vec![],
             })
         };
         let told = |message: &FromInit, less: usize| {
@@ -268,9 +269,10 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        // What an older init leaves out is the last byte of an empty field.
+        // What an older init leaves out are the last bytes of empty fields.
         assert_eq!(told(&exited(None), 1), None);
-        assert_eq!(told(&hello(vec![]), 1), None);
+        assert_eq!(told(&hello(vec![]), 2), None);
+        assert_eq!(told(&hello(vec![(3, 5)]), 1), Some(5));
         assert_eq!(told(&exited(Some(1_700_000_000_000)), 0), Some(1_700_000_000_000));
         assert_eq!(told(&hello(vec![(3, 5)]), 0), Some(5));
     }

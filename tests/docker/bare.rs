@@ -149,6 +149,7 @@ impl Bare {
             timeout_ms: None,
             grace_ms: 500,
             bound: true,
+            held_to: None,
             io: Io::Stream,
         }
     }

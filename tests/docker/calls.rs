@@ -98,6 +98,35 @@ async fn tools_are_listed_with_what_they_say_of_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_could_not_be_asked_is_asked_again() {
+    let describes = "#!/bin/bash\n# Feels.\n[ \"$1\" = --describe ] || exit 0\n\
+        if [ -e slow ]; then touch asked; sleep 4; fi\n\
+        echo '{\"description\": \"Feels.\", \"parameters\": {\"type\": \"object\", \"required\": [\"mood\"]}}'\n";
+    let broken = "#!/bin/bash\n# Knows no --describe.\necho x >> asked-broken; exit 3\n";
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"kit@1.0.0\"]\n");
+    hive.tools("kit", &[("feel.sh", describes), ("broken.sh", broken)], &json!({}));
+    hive.start().await;
+    let first = hive.running("one").await["container_id"].clone();
+    hive.sh("one", "touch slow").await;
+    let schema = |listed: &Value| {
+        let found = listed["items"].as_array().unwrap().iter().find(|tool| tool["name"] == "feel");
+        found.unwrap()["input_schema"].clone()
+    };
+    let (listed, ()) = tokio::join!(hive.get("/v1/tools?agent=one&limit=1000"), async {
+        hive.sh_until("one", "test -e asked").await;
+        crate::bare::docker(&["kill", &hive.container("one")]);
+    });
+    assert_eq!(schema(&listed), Value::Null, "its container was taken from under it");
+    hive.until("one", "there again", |a| a["status"] == "running" && a["container_id"] != first).await;
+    hive.sh("one", "rm slow").await;
+    let listed = hive.get("/v1/tools?agent=one&limit=1000").await;
+    assert_eq!(schema(&listed)["required"], json!(["mood"]));
+    hive.get("/v1/tools?agent=one&limit=1000").await;
+    let asked = hive.sh("one", "wc -l < asked-broken").await["stdout"].as_str().unwrap().trim().to_owned();
+    assert_eq!(asked, "1", "one that ended by itself is asked once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn everybody_who_calls_a_tool_gets_the_same() {
     let hive = hive().await;
     let wanted = json!({"success": true, "args": {"city": "Bonn", "days": 2}, "key": true});

@@ -367,6 +367,7 @@ async fn an_init_that_lost_its_key_is_not_welcomed_again() {
             processes: vec![],
             main: None,
             ended_ms: vec![],
+            trees: vec![],
         };
         let mut writer = FrameWriter::default();
         writer.push_raw(&MAGIC);

@@ -43,4 +43,5 @@ mod tasks;
 mod told;
 mod tools;
 mod vars;
+mod wall;
 mod work;

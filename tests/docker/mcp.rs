@@ -318,6 +318,52 @@ async fn the_bridge_takes_lines_as_they_come_and_a_slow_call_holds_up_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_bridge_begins_its_session_anew_when_the_supervisor_was_restarted() {
+    let (mut hive, _, _) = hive().await;
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let call = |id: i64| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "other" } });
+    let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    let (mut listens, mut asks) = (Talk::new(&hive), Talk::new(&hive));
+    for talk in [&mut listens, &mut asks] {
+        talk.say(&format!("{hello}\n")).await;
+        assert_eq!(talk.hear().await["id"], 0);
+        talk.say(&format!("{ready}\n{}\n", call(1))).await;
+        assert_eq!(talk.hear().await["id"], 1);
+    }
+    hive.kill();
+    hive.start().await;
+    hive.running("one").await;
+    // Several at once, of which one begins the session.
+    asks.say(&format!("{}\n{}\n{}\n", call(2), call(3), call(4))).await;
+    let mut answers = Vec::new();
+    while answers.len() < 3 {
+        let heard = asks.hear().await;
+        if heard["id"].is_i64() {
+            assert_eq!(heard["result"]["content"][0]["text"], "other", "{heard:#}");
+            answers.push(heard["id"].as_i64().unwrap());
+        } else {
+            assert_eq!(heard["method"], "notifications/tools/list_changed", "{heard:#}");
+        }
+    }
+    answers.sort_unstable();
+    assert_eq!(answers, [2, 3, 4]);
+    // One that asks nothing is told of changes again.
+    assert_eq!(listens.hear().await, changed, "what it missed is not known");
+    let config = std::fs::read_to_string(hive.path("skep.toml")).unwrap();
+    hive.write("skep.toml", &config.replace("[\"kit@1.0.0\"]", "[\"kit@1.0.0\", \"basic-tools@1.0.0\"]"));
+    assert_eq!(listens.hear().await["method"], "notifications/tools/list_changed");
+    listens.say(&format!("{}\n", call(5))).await;
+    loop {
+        let heard = listens.hear().await;
+        if heard["id"] == 5 {
+            break assert_eq!(heard["result"]["content"][0]["text"], "other", "{heard:#}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_held_to_its_tools_and_steps_by_its_own_endpoint() {
     let (hive, _, _) = hive().await;
     let line = |id: i64, method: &str, params: Value| {

@@ -154,7 +154,13 @@ async fn a_run_that_is_over_or_anothers_has_no_tools_and_tells_nothing() {
          curl -s -o /dev/null -w '%{{http_code}} {{}}\n' --unix-socket /skep/api.sock http://skep/v1/runs/{other}/tools",
         first["id"]
     );
-    let (_, lines) = ran(&hive, "nosy", json!(["echo"]), 5, &script).await;
+    let (nosy, lines) = ran(&hive, "nosy", json!(["echo"]), 5, &script).await;
+    for line in &lines {
+        assert!(line.starts_with("403 "), "run {} is held to itself: {lines:#?}", nosy["id"]);
+    }
+    // Its agent may ask, beside any run.
+    let seen = hive.sh("one", &format!("{CALL}{script}")).await;
+    let lines: Vec<&str> = seen["stdout"].as_str().unwrap().lines().collect();
     let answers: Vec<(u16, Value)> = lines.iter().map(|line| told(line)).collect();
     assert_eq!(answers[0].0, 409);
     assert_eq!(answers[0].1["detail"], format!("run {} does not run: it is succeeded", first["id"]));

@@ -343,3 +343,36 @@ async fn servers_that_cannot_be_used_are_warnings_and_keep_no_listing_waiting() 
     assert_eq!(agent["unavailable"], json!([{ "skill": "lacking", "missing": ["env:NOBODY_HAS_THIS"] }]));
     hive.until_count("sleep 600", 0).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_name_waits_for_no_mute_server_beyond_those_that_it_may_be_of() {
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"pocket@1.0.0\", \"mute@1.0.0\"]\n");
+    hive.pocket("1.0.0", &json!({}));
+    let mute = json!({ "name": "mute-server", "command": "sleep", "args": ["6005"], "startup_timeout": 60 });
+    hive.skill("mute", "1.0.0", &json!({ "mcpServers": [mute] }));
+    hive.start().await;
+    hive.running("one").await;
+    let asked = async |tool: &str| {
+        let began = Instant::now();
+        let path = format!("/v1/agents/one/tools/{}", tool.replace('/', "%2F"));
+        let (status, answer) = hive.send("POST", &path, Some(json!({}))).await;
+        (status, answer["detail"].as_str().unwrap_or_default().to_owned(), began.elapsed())
+    };
+    // A server's own name asks that one alone.
+    let (status, detail, took) = asked("pocket/where").await;
+    assert_eq!(status, 200, "{detail}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert_eq!(hive.count("sleep 6005").await, 0, "nobody asked the other");
+    let (status, detail, took) = asked("pocket/nothing").await;
+    assert!(status == 404 && took < Duration::from_secs(4) && !detail.contains("mute"), "{detail} {took:?}");
+    // A bare one may be of the mute one, and that is told.
+    let (status, detail, took) = asked("nothing").await;
+    assert_eq!(status, 404, "{detail}");
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(9), "{took:?}");
+    assert!(detail.contains("the agent has no tool \"nothing\""), "{detail}");
+    let why = "; server mute-server of skill mute has not told its tools: it has not answered within 5 s";
+    assert!(detail.contains(why), "{detail}");
+    assert!(!detail.contains("server pocket"), "{detail}");
+    let (status, _, took) = asked("where").await;
+    assert!(status == 200 && took < Duration::from_secs(4), "a known name waits for nobody: {took:?}");
+}

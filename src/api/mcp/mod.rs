@@ -35,7 +35,7 @@ use self::{
 };
 use super::{
     MAX_BODY,
-    access::Caller,
+    access::{Access, Caller},
     extract::{Id, Params},
     problem::{Problem, Problems},
     work,
@@ -73,7 +73,8 @@ pub struct McpParams {
 }
 
 /// One message of an MCP client (JSON-RPC), answered as JSON or as a stream of events. Up to 2025-11-25 a session begins
-/// with `initialize`; it is its caller's alone, and ends after an hour in which nobody used it.
+/// with `initialize`; it is its caller's alone, and ends after an hour in which nobody used it. A process of an agent-tier
+/// run finds what is at `/v1/runs/{id}/mcp`.
 #[utoipa::path(post, path = "/mcp", tag = TAG,
     params(McpParams, ("Mcp-Session-Id" = Option<String>, Header), ("MCP-Protocol-Version" = Option<String>, Header)),
     request_body(content = Object, description = "A JSON-RPC message",
@@ -83,10 +84,14 @@ pub struct McpParams {
 pub async fn send(
     State(hive): State<Arc<Hive>>,
     Extension(sessions): Extension<Arc<Sessions>>,
+    Extension(access): Extension<Access>,
     Caller(caller): Caller,
     Params(params): Params<McpParams>,
     request: Request,
 ) -> Answer {
+    if let Access::Run { run, .. } = access {
+        return held(hive, caller, run, request).await;
+    }
     of_agent(hive, sessions, caller, params, request).await
 }
 
@@ -131,6 +136,10 @@ pub async fn of_run(
     Id(id): Id,
     request: Request,
 ) -> Answer {
+    held(hive, caller, id, request).await
+}
+
+async fn held(hive: Arc<Hive>, caller: Option<AgentId>, id: i64, request: Request) -> Answer {
     let agent = work::read(hive.run_for_tools(caller.as_ref(), id)).await??;
     let config = config(&hive).with_legacy_session_mode(false);
     serve(

@@ -161,9 +161,9 @@ impl Server {
     async fn unknown(&self, who: &Who, name: &str, error: &AppError) -> Option<String> {
         match (error, who.run) {
             (AppError::Forbidden(why), Some(_)) => Some(why.clone()),
-            (AppError::NotFound(_), _) => {
+            (AppError::NotFound(why), _) => {
                 let known = self.hive.tools(&who.agent).await.ok()?;
-                tools::find(&known, name).err()
+                tools::find(&known, name).err().map(|_| why.clone())
             }
             _ => None,
         }

@@ -1,5 +1,5 @@
-//! Sessions of MCP clients, each bound to whom began it, and bounded in number: beyond, the one that was used longest ago
-//! ends, as clients must expect of any session. In memory only.
+//! Sessions of MCP clients, each bound to whom began it, and bounded in number for each agent and for the operator: beyond,
+//! the one of theirs that was used longest ago ends, as clients must expect of any session. In memory only.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_server::session::{
 
 use crate::ids::AgentId;
 
-/// Sessions on one door, and of one agent.
+/// Sessions of the operator, and of one agent. Each makes room among its own, so that nobody ends another's.
 const MOST: usize = 1_000;
 const MOST_OF_AGENT: usize = 50;
 /// A session that nobody used for so long ends.
@@ -77,12 +77,8 @@ impl Sessions {
             let mut bound = lock(&self.bound);
             bound.retain(|id, bound| there.contains(id) || bound.used.elapsed() < NEW);
             bound.insert(id, Bound { who: who.clone(), used: Instant::now() });
-            let mut ended = Vec::new();
-            if who.caller.is_some() {
-                ended.extend(take_oldest(&mut bound, MOST_OF_AGENT, |other| other.caller == who.caller));
-            }
-            ended.extend(take_oldest(&mut bound, MOST, |_| true));
-            ended
+            let most = if who.caller.is_some() { MOST_OF_AGENT } else { MOST };
+            take_oldest(&mut bound, most, |other| other.caller == who.caller)
         };
         for id in ended {
             if let Err(e) = self.manager.close_session(&id).await {
@@ -134,5 +130,25 @@ mod tests {
         assert!(!sessions.may_use(&ids[1].0, &operator).await);
         assert!(!sessions.manager.has_session(&ids[0].0).await.unwrap(), "the oldest is ended");
         assert!(sessions.may_use(&"no-session".into(), &of("b")).await, "the protocol says that it is none");
+    }
+
+    #[tokio::test]
+    async fn many_agents_together_end_no_session_of_another_or_of_the_operator() {
+        let sessions = Sessions::default();
+        let mut kept = Vec::new();
+        let operator = Who { caller: None, ..of("a") };
+        let agents = (0..=MOST / MOST_OF_AGENT).map(|n| of(&format!("agent-{n}")));
+        for who in std::iter::once(operator).chain(agents) {
+            let began = if who.caller.is_some() { MOST_OF_AGENT } else { 1 };
+            for _ in 0..began {
+                let (id, transport) = sessions.manager.create_session().await.unwrap();
+                sessions.bind(id.clone(), who.clone()).await;
+                kept.push((id, who.clone(), transport));
+            }
+        }
+        assert!(kept.len() > MOST);
+        for (id, who, _transport) in &kept {
+            assert!(sessions.may_use(id, who).await, "{who:?}");
+        }
     }
 }

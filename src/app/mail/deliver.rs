@@ -21,7 +21,7 @@ use crate::{
         letter::{self, INSTRUCTIONS, Letter},
     },
     scheduler::job::{JobNotify, JobSpec, Overlap, TriggerSpec},
-    tools::{Kind, Tool},
+    tools::Kind,
 };
 
 /// It looks this often, whatever wakes it.
@@ -171,7 +171,7 @@ impl Hive {
     /// The tools of a run that answers, unless its job names them: those of the agent's skills, and mail.
     async fn answering_tools(self: &Arc<Self>, agent: &AgentId) -> Vec<String> {
         let mut names: Vec<String> = MAIL_TOOLS.map(str::to_owned).to_vec();
-        let all: Vec<Tool> = self.tools(agent).await.unwrap_or_default();
+        let all = self.tools(agent).await.unwrap_or_default();
         for tool in all.iter().filter(|tool| tool.kind != Kind::Hive) {
             names.push(tool.name_among(&all));
         }

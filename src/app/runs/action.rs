@@ -83,6 +83,7 @@ pub(super) async fn start(
         timeout_ms: Some(millis(spec.time_limit())),
         grace_ms: millis(grace(agent)),
         bound: false,
+        held_to: (spec.tier() == Tier::Agent).then_some(run.id),
         io: Io::Capture { stdin: program.stdin, spool: bounds(&hive.world().config.runs) },
     })
 }

@@ -145,7 +145,7 @@ impl Hive {
     ) -> Result<(Call, u32, u32, TaskTrackerToken)> {
         let run = self.going_on(caller, id).await?;
         let (agent, preparation) = self.beside(&run)?;
-        let tool = self.find_tool(&run.agent, |tools| allowed(&run, tools, name)).await?;
+        let tool = self.find_tool(&run.agent, name, |tools| allowed(&run, tools, name)).await?;
         // A call with wrong arguments is no step.
         call::arguments(self, &run.agent, &tool, args.clone()).await?;
         let calls = self.runs.calls(id).ok_or_else(|| ended(id))?;

@@ -206,6 +206,7 @@ async fn run(hive: &Hive, call: &Call, script: &Script) -> Result<ToolReply> {
         timeout_ms: Some(action::millis(call.limit)),
         grace_ms: action::millis(GRACE),
         bound: true,
+        held_to: None,
         io: Io::Stream,
     };
     let id = start.id;

@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use serde_json::Value;
+
 use super::{
     ask, builtin,
     desk::{Described, Desk, Edition, Scripts, ServerKey},
     types::ToolView,
 };
-use serde_json::Value;
-
 use crate::{
     app::{Result, hive::Hive, types::AppError, world::World},
     db::{self, DbError},
@@ -54,11 +54,7 @@ impl Hive {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn tools(self: &Arc<Self>, agent: &AgentId) -> Result<Vec<Tool>> {
-        Ok(self.known_tools(agent).await?.to_vec())
-    }
-
-    async fn known_tools(self: &Arc<Self>, agent: &AgentId) -> Result<Arc<Vec<Tool>>> {
+    pub async fn tools(self: &Arc<Self>, agent: &AgentId) -> Result<Arc<Vec<Tool>>> {
         let edition = self.edition(agent);
         if let Some(tools) = self.tools.last_tools(agent, edition) {
             return Ok(tools);
@@ -90,12 +86,14 @@ impl Hive {
         let tools = self.tools(agent).await?;
         let (hive, agent) = (self.clone(), agent.clone());
         let (there, whose) = (hive.clone(), agent.clone());
-        let describe = move || describe(&there, &whose, tools);
+        let describe = move || describe(&there, &whose, &tools);
         let described = tokio::task::spawn_blocking(describe).await;
         let mut listed = described.map_err(|e| AppError::Internal(e.to_string()))?;
-        ask::ask(&hive, &agent, &mut listed).await;
+        let whole = ask::ask(&hive, &agent, &mut listed).await;
         let listed = Arc::new(listed);
-        self.tools.keep_listed(&agent, edition, &listed);
+        if whole && self.edition(&agent) == edition {
+            self.tools.keep_listed(&agent, edition, &listed);
+        }
         Ok(listed)
     }
 
@@ -136,13 +134,13 @@ impl Hive {
 /// The schema of a tool's arguments, when something says it.
 pub(super) async fn schema(hive: &Arc<Hive>, agent: &AgentId, tool: &Tool) -> Option<Value> {
     // What nobody has read before is a few small files of the store.
-    let mut listed = describe(hive, agent, vec![tool.clone()]);
+    let mut listed = describe(hive, agent, std::slice::from_ref(tool));
     ask::ask(hive, agent, &mut listed).await;
     listed.into_iter().next().and_then(|listed| listed.input_schema).filter(Value::is_object)
 }
 
 /// Reads what scripts say of themselves where nobody did before. Blocks.
-fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
+fn describe(hive: &Hive, agent: &AgentId, tools: &[Tool]) -> Vec<Listed> {
     let world = hive.world();
     let resolution = world.resolutions.get(agent).and_then(|r| r.as_ref().ok());
     let digest = |tool: &Tool| Some(resolution?.skills.get(tool.skill()?)?.digest);
@@ -161,9 +159,9 @@ fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
     }
     let mut seen: HashMap<Digest, Option<Scripts>> = HashMap::new();
     let mut listed: Vec<Listed> = tools
-        .into_iter()
+        .iter()
         .map(|tool| {
-            let digest = digest(&tool);
+            let digest = digest(tool);
             let (description, input_schema) = match (&tool.kind, digest) {
                 (Kind::Script(script), Some(digest)) => {
                     let scripts = seen.entry(digest).or_insert_with(|| hive.tools.of_scripts(&digest));
@@ -182,7 +180,7 @@ fn describe(hive: &Hive, agent: &AgentId, tools: Vec<Tool>) -> Vec<Listed> {
                 (Kind::Hive, _) => builtin::described(&tool.name),
                 _ => Default::default(),
             };
-            Listed { tool, description, input_schema }
+            Listed { tool: tool.clone(), description, input_schema }
         })
         .collect();
     catalogue::sort(&mut listed);

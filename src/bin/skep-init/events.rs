@@ -150,6 +150,15 @@ impl Init {
         if !self.link.ready() {
             return;
         }
+        let main = self.main.as_mut().and_then(|main| main.process.as_mut()).map(|process| (MAIN, process));
+        for (id, process) in self.processes.iter_mut().map(|(id, process)| (*id, process)).chain(main) {
+            if !process.told_tree
+                && let Some(tree) = process.tree(id)
+            {
+                process.told_tree = true;
+                self.link.send(&FromInit::Forked(tree), vec![]);
+            }
+        }
         let mut failed = Vec::new();
         for (id, process) in &mut self.processes {
             let id = *id;
@@ -194,6 +203,7 @@ impl Init {
     }
 
     fn say_hello(&mut self) {
+        let mut trees = Vec::new();
         let report = |(id, process): (&ProcId, &mut Process)| {
             process.told_start = true;
             process.told_end = process.end();
@@ -202,12 +212,18 @@ impl Init {
                 _ => None,
             };
             process.told_exit = exit.is_some();
+            process.told_tree = true;
+            trees.extend(process.tree(*id));
             ProcReport { id: *id, pid: process.pid, end: process.end(), exit }
         };
         let processes: Vec<ProcReport> = self.processes.iter_mut().map(report).collect();
         let ended_ms = processes.iter().filter_map(|p| Some((p.id, p.exit?.ended_ms?))).collect();
         let main = self.main.as_mut().and_then(|main| {
             main.told = true;
+            if let Some(process) = &mut main.process {
+                process.told_tree = true;
+                trees.extend(process.tree(MAIN));
+            }
             main.report()
         });
         let hello = Hello {
@@ -218,6 +234,7 @@ impl Init {
             processes,
             main,
             ended_ms,
+            trees,
         };
         self.link.send(&FromInit::Hello(hello), vec![]);
     }
@@ -305,6 +322,7 @@ impl Init {
             timeout_ms: start.timeout_ms,
             grace_ms: start.grace_ms,
             bound: start.bound,
+            held_to: start.held_to,
         };
         match Process::start(&request, writer, self.scope.as_ref()) {
             Ok(process) => {

@@ -149,6 +149,7 @@ impl MainProcess {
             timeout_ms: None,
             grace_ms: self.spec.grace_ms,
             bound: false,
+            held_to: None,
         };
         let writer = self.writer.take();
         if self.starts > 0 {

@@ -14,7 +14,7 @@ use nix::{
     unistd::{Pid, pipe2, read, write},
 };
 use skep::wire::{
-    Environment, Exit, Io,
+    Environment, Exit, Io, ProcId, Tree,
     spool::{MAX_RECORD, Stream, Writer},
 };
 
@@ -55,6 +55,7 @@ pub struct Request<'a> {
     pub timeout_ms: Option<u64>,
     pub grace_ms: u64,
     pub bound: bool,
+    pub held_to: Option<i64>,
 }
 
 /// Where a process tree stands.
@@ -81,6 +82,9 @@ pub struct Process {
     pub told_start: bool,
     pub told_exit: bool,
     pub told_end: u64,
+    /// Whether the supervisor of this link knows its runner.
+    pub told_tree: bool,
+    held_to: Option<i64>,
     runner: Option<Pid>,
     orders: OwnedFd,
     outputs: [Option<OwnedFd>; 2],
@@ -139,6 +143,8 @@ impl Process {
             told_start: false,
             told_exit: false,
             told_end: 0,
+            told_tree: false,
+            held_to: request.held_to,
             runner: Some(runner),
             orders,
             outputs: streams.outputs,
@@ -161,6 +167,12 @@ impl Process {
     /// The pid of its runner while it lives.
     pub fn runner(&self) -> Option<Pid> {
         self.runner
+    }
+
+    /// Below which process it is, while its runner lives.
+    pub fn tree(&self, id: ProcId) -> Option<Tree> {
+        let runner = self.runner?.as_raw();
+        Some(Tree { id, runner, held_to: self.held_to })
     }
 
     /// End of its captured output.

@@ -67,6 +67,7 @@ pub(super) async fn start(
         grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
         // With the link to the supervisor, the server goes.
         bound: true,
+        held_to: None,
         io: Io::Stream,
     };
     // Before it runs, so that it is ended also when nobody waits for its start any more.

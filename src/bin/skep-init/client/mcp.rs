@@ -2,7 +2,8 @@
 //! run it is the run's own endpoint (its required tools, its steps), else the agent's.
 //!
 //! Understands no more of a message than its id and method. A thread waits for each request, so that a slow call holds
-//! up nothing; what the client cancels is ended by closing its connection.
+//! up nothing; what the client cancels is ended by closing its connection. A session that the supervisor does not know
+//! any more (it was restarted) is begun anew, as the client began its own, and the client need not know.
 
 use std::{
     collections::HashMap,
@@ -25,6 +26,12 @@ const AT_ONCE: usize = 12;
 /// For requests under way when the client closes its end.
 const LINGER: Duration = Duration::from_secs(5);
 const STACK: usize = 128 << 10;
+/// Before the next attempt to listen: after it broke off, and while the supervisor is away.
+const BROKEN_OFF: Duration = Duration::from_millis(200);
+const AWAY: Duration = Duration::from_secs(1);
+
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
 /// JSON-RPC error codes.
 const NOT_JSON: i32 = -32700;
@@ -33,6 +40,9 @@ const FAILED: i32 = -32603;
 struct Bridge {
     path: String,
     session: Mutex<Option<String>>,
+    /// What the client began its session with.
+    hello: Mutex<Option<String>>,
+    renewing: Mutex<()>,
     version: Mutex<Option<String>>,
     out: Mutex<io::Stdout>,
     /// Connections of requests that wait for an answer, by id as written; none: it was cancelled before.
@@ -65,6 +75,8 @@ pub fn serve() -> Answer {
     let bridge = Arc::new(Bridge {
         path,
         session: Mutex::default(),
+        hello: Mutex::default(),
+        renewing: Mutex::default(),
         version: Mutex::default(),
         out: Mutex::new(io::stdout()),
         under_way: Mutex::default(),
@@ -177,27 +189,20 @@ impl Bridge {
 
     fn exchange(self: &Arc<Self>, message: &Message) -> Result<(), String> {
         let silent = |e: io::Error| http::silent(&e);
-        let mut stream = http::connect().map_err(silent)?;
-        if let Some(id) = &message.id {
-            let clone = stream.try_clone().map_err(silent)?;
-            match lock(&self.under_way).get_mut(id) {
-                Some(place) => *place = Some(clone),
+        let begins = message.method == "initialize";
+        let used = lock(&self.session).clone().filter(|_| !begins);
+        let Some(mut answer) = self.post(message, used.as_deref())? else { return Ok(()) };
+        if let (Some(used), "404") = (&used, answer.status.as_str()) {
+            let session = self.renew(used)?;
+            answer = match self.post(message, Some(&session))? {
+                Some(answer) => answer,
                 None => return Ok(()),
-            }
+            };
         }
-        let mut head = self.head("POST");
-        modern(&mut head, message);
-        let length = message.line.len();
-        write!(head, "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
-            .unwrap_or_default();
-        // A refusal may come before everything was sent; then it is read all the same.
-        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(message.line.as_bytes()));
-        let mut answer = Received::of(stream).map_err(|e| silent(sent.err().unwrap_or(e)))?;
-        if let Some(session) = answer.header("mcp-session-id") {
-            let new = lock(&self.session).replace(session.clone()).as_ref() != Some(&session);
-            if new && message.method == "initialize" {
-                self.listen_later();
-            }
+        if let Some(session) = answer.header("mcp-session-id").filter(|_| begins) {
+            *lock(&self.session) = Some(session.clone());
+            *lock(&self.hello) = Some(message.line.clone());
+            self.listen_later(session);
         }
         if answer.is_stream() {
             return answer.events(|data| self.tell(message, data)).map_err(silent);
@@ -211,6 +216,55 @@ impl Bridge {
         }
         let detail = json::text_of(&body, "detail").unwrap_or_else(|| body.trim().to_owned());
         Err(format!("{detail} ({})", answer.status))
+    }
+
+    /// Sends a message; none when it was cancelled before.
+    fn post(&self, message: &Message, session: Option<&str>) -> Result<Option<Received>, String> {
+        let silent = |e: io::Error| http::silent(&e);
+        let mut stream = http::connect().map_err(silent)?;
+        if let Some(id) = &message.id {
+            let clone = stream.try_clone().map_err(silent)?;
+            match lock(&self.under_way).get_mut(id) {
+                Some(place) => *place = Some(clone),
+                None => return Ok(None),
+            }
+        }
+        let mut head = self.head("POST", session);
+        modern(&mut head, message);
+        let length = message.line.len();
+        write!(head, "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
+            .unwrap_or_default();
+        // A refusal may come before everything was sent; then it is read all the same.
+        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(message.line.as_bytes()));
+        Received::of(stream).map(Some).map_err(|e| silent(sent.err().unwrap_or(e)))
+    }
+
+    /// Begins another session in place of one that is gone, unless somebody did; which it is.
+    fn renew(self: &Arc<Self>, gone: &str) -> Result<String, String> {
+        let _one = lock(&self.renewing);
+        if let Some(session) = lock(&self.session).clone().filter(|session| session != gone) {
+            return Ok(session);
+        }
+        let say = |line: &str, method: &str, session: Option<&str>| {
+            let message = Message { line: line.to_owned(), id: None, method: method.to_owned() };
+            let answer = self.post(&message, session)?.ok_or("it was cancelled")?;
+            if answer.status.starts_with('2') { Ok(answer) } else { Err(answer.status) }
+        };
+        let again = || {
+            let hello = lock(&self.hello).clone().ok_or("nobody began it")?;
+            let begun = say(&hello, "initialize", None)?;
+            let session = begun.header("mcp-session-id").ok_or("it got no name")?;
+            say(INITIALIZED, "notifications/initialized", Some(&session))?;
+            Ok::<_, String>(session)
+        };
+        let session = again().map_err(|why| {
+            format!("the session is gone, and another cannot be begun ({why}): start this server again")
+        })?;
+        *lock(&self.session) = Some(session.clone());
+        self.listen_later(session.clone());
+        // What was told meanwhile is lost.
+        self.write(CHANGED);
+        Ok(session)
     }
 
     /// Hands a message of the supervisor on, unless it answers what was cancelled.
@@ -244,46 +298,68 @@ impl Bridge {
         self.write(&text);
     }
 
-    fn head(&self, method: &str) -> String {
+    fn head(&self, method: &str, session: Option<&str>) -> String {
         let mut head = format!(
             "{method} {} HTTP/1.0\r\nHost: skep\r\nAccept: application/json, text/event-stream\r\n",
             self.path
         );
-        for (name, value) in [("Mcp-Session-Id", &self.session), ("MCP-Protocol-Version", &self.version)] {
-            if let Some(value) = lock(value).as_ref() {
+        let version = lock(&self.version).clone();
+        for (name, value) in [("Mcp-Session-Id", session), ("MCP-Protocol-Version", version.as_deref())] {
+            if let Some(value) = value {
                 write!(head, "{name}: {value}\r\n").unwrap_or_default();
             }
         }
         head
     }
 
-    /// What the supervisor tells by itself in a session, changes of tools above all.
-    fn listen_later(self: &Arc<Self>) {
+    /// What the supervisor tells by itself in a session, changes of tools above all. Where that breaks off because the
+    /// supervisor is restarted, it is waited for, and a new session begun; one that it ended itself is left to the next
+    /// request, so that many idle bridges do not end each other's in turn.
+    fn listen_later(self: &Arc<Self>, session: String) {
         let bridge = self.clone();
         let listens = move || {
-            let Ok(mut stream) = http::connect() else { return };
-            let head = format!("{}\r\n", bridge.head("GET"));
-            if stream.write_all(head.as_bytes()).is_err() {
-                return;
-            }
-            if let Ok(mut answer) = Received::of(stream)
-                && answer.is_stream()
-            {
-                answer.events(|data| bridge.write(data)).unwrap_or_default();
+            let mut was_away = false;
+            while lock(&bridge.session).as_ref() == Some(&session) {
+                match bridge.listen(&session) {
+                    Ok(status) if status == "404" && was_away => {
+                        // When that fails, the next request tells why.
+                        bridge.renew(&session).map(drop).unwrap_or_default();
+                        return;
+                    }
+                    // There is nothing to listen to.
+                    Ok(status) if !status.starts_with('2') => return,
+                    Ok(_) => thread::sleep(BROKEN_OFF),
+                    Err(_) => {
+                        was_away = true;
+                        thread::sleep(AWAY);
+                    }
+                }
             }
         };
         // Without it the client misses news, no answers.
         drop(thread::Builder::new().stack_size(STACK).spawn(listens));
     }
 
+    /// Hands on what is told in a session until that breaks off; the status of the answer.
+    fn listen(&self, session: &str) -> io::Result<String> {
+        let mut stream = http::connect()?;
+        let head = format!("{}\r\n", self.head("GET", Some(session)));
+        stream.write_all(head.as_bytes())?;
+        let mut answer = Received::of(stream)?;
+        if answer.is_stream() {
+            answer.events(|data| self.write(data)).unwrap_or_default();
+        }
+        Ok(answer.status)
+    }
+
     /// Lets requests under way end, and then the session.
     fn finish(&self) {
         let requests = lock(&self.requests);
         drop(self.fewer.wait_timeout_while(requests, LINGER, |requests| requests.unanswered > 0));
-        if lock(&self.session).is_some()
+        if let Some(session) = lock(&self.session).take()
             && let Ok(mut stream) = http::connect()
         {
-            let head = format!("{}\r\n", self.head("DELETE"));
+            let head = format!("{}\r\n", self.head("DELETE", Some(&session)));
             if stream.write_all(head.as_bytes()).is_ok() {
                 stream.read_to_end(&mut Vec::new()).map(drop).unwrap_or_default();
             }
