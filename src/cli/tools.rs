@@ -85,6 +85,9 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
         Some(value) => context.ui.json(value)?,
         None => {}
     }
+    for warning in &reply.warnings {
+        context.ui.warn(warning);
+    }
     if reply.truncated {
         context.ui.warn("the output was cut after 1 MiB");
     }
