@@ -55,6 +55,7 @@ pub use problem::{FieldFault, Problem};
 pub use secrets::SecretSet;
 pub use serve::{Doors, serve_tcp, serve_unix};
 pub use skills::Changes;
+pub use tools::ToolPage;
 
 use crate::app::Hive;
 
