@@ -292,10 +292,14 @@ mod tests {
             (outcome.status, outcome.result.as_ref().and_then(warning), outcome.error)
         };
         let warned = "the output begins like JSON and does not end like it, so it is taken as text";
-        for half in ["{", "[", "[1, 2", "{\"success\": true, \"result\": \"on", "{\"success\": fals", " {\"a\": {}\n"] {
+        for half in
+            ["{", "[", "[1, 2", "{\"success\": true, \"result\": \"on", "{\"success\": fals", " {\"a\": {}\n"]
+        {
             assert_eq!(told(half), (RunStatus::Succeeded, Some(warned.to_owned()), None), "{half}");
         }
-        for text in ["[INFO] done", "{{name}} is here", "{a}", "12", "\"x", "{} {}", "{\"a\": 1}", "[1] bees", ""] {
+        for text in
+            ["[INFO] done", "{{name}} is here", "{a}", "12", "\"x", "{} {}", "{\"a\": 1}", "[1] bees", ""]
+        {
             assert_eq!(told(text), (RunStatus::Succeeded, None, None), "{text}");
         }
         let (status, warning, error) = told("{ \"success\" : false, \"error\": \"no rou");

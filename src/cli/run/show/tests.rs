@@ -29,7 +29,11 @@ fn a_run_is_shown_with_its_result() {
 #[test]
 fn what_is_odd_about_an_answer_is_told() {
     let run = view(&json!({"result": "{\"a\": ", "warnings": ["the output begins like JSON"]}));
-    assert!(text(&run, &clock()).contains("warning    the output begins like JSON\n"), "{}", text(&run, &clock()));
+    assert!(
+        text(&run, &clock()).contains("warning    the output begins like JSON\n"),
+        "{}",
+        text(&run, &clock())
+    );
 }
 
 #[test]
