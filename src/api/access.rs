@@ -56,6 +56,7 @@ const AGENT_READS: &[&str] = &[
     "/v1/runs/{id}/tools",
     "/v1/tools",
     "/mcp",
+    "/v1/tasks",
     "/v1/tasks/{id}",
     "/v1/facts",
     "/v1/agents/{agent}/tools",
@@ -104,6 +105,7 @@ const AGENT_DOES: &[(Method, &str)] = &[
     (Method::DELETE, "/mcp"),
     (Method::POST, "/v1/agents/{agent}/tools/{tool}"),
     (Method::POST, "/v1/tasks"),
+    (Method::POST, "/v1/tasks/{id}/cancel"),
     (Method::POST, "/v1/mail"),
 ];
 

@@ -55,6 +55,7 @@ pub use problem::{FieldFault, Problem};
 pub use secrets::SecretSet;
 pub use serve::{Doors, serve_tcp, serve_unix};
 pub use skills::Changes;
+pub use tools::ToolPage;
 
 use crate::app::Hive;
 
@@ -132,7 +133,8 @@ fn routes() -> OpenApiRouter<Arc<Hive>> {
         .routes(routes!(tools::list))
         .routes(routes!(tools::of_agent))
         .routes(routes!(tools::call))
-        .routes(routes!(tasks::queue))
+        .routes(routes!(tasks::list, tasks::queue))
+        .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::show))
         .routes(routes!(tasks::facts))
         .routes(routes!(mail::list))

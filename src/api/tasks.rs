@@ -10,13 +10,14 @@ use utoipa::IntoParams;
 use super::{
     access::Caller,
     extract::{Id, Key, Params, RawJson, parse},
+    jobs::agent_named,
     page::{Page, PageParams},
     problem::{Problem, Problems},
     work,
 };
 use crate::app::{
     Hive,
-    tasks::{FactView, TaskRequest, TaskView},
+    tasks::{FactView, TaskFilter, TaskRequest, TaskStatus, TaskView},
 };
 
 const TAG: &str = "tasks";
@@ -35,6 +36,50 @@ pub async fn queue(
 ) -> Answer<(StatusCode, Json<TaskView>)> {
     let (key, request) = (key.of(caller.as_ref(), &body)?, parse::<TaskRequest>(&body)?);
     let task = work::write(async move { hive.queue_task(caller.as_ref(), request, key).await }).await?;
+    Ok((StatusCode::ACCEPTED, Json(task)))
+}
+
+/// Which tasks.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TaskParams {
+    /// Only this agent's.
+    agent: Option<String>,
+    /// Only `queued`, `running`, `completed` or `failed` ones.
+    status: Option<String>,
+}
+
+/// Lists the tasks that are kept, newest first; an agent gets its own.
+#[utoipa::path(get, path = "/v1/tasks", tag = TAG, params(TaskParams, PageParams),
+    responses((status = 200, body = Page<TaskView>), Problems))]
+pub async fn list(
+    State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
+    Params(params): Params<TaskParams>,
+    Params(page): Params<PageParams>,
+) -> Answer<Json<Page<TaskView>>> {
+    let status = params.status.map(|word| {
+        TaskStatus::parse(&word).ok_or_else(|| {
+            let known = TaskStatus::ALL.map(TaskStatus::as_str).join(", ");
+            Problem::invalid("?status", format!("{word:?} is no status; there are {known}"))
+        })
+    });
+    let filter = TaskFilter { agent: agent_named(params.agent)?, status: status.transpose()? };
+    let (before, read) = page.keys()?;
+    let tasks = work::read(hive.tasks(caller.as_ref(), filter, before, read)).await??;
+    Ok(Json(Page::of_keys(tasks, read, |task| task.id)))
+}
+
+/// Ends a task, which fails: what waits never starts, what runs is terminated, and killed after a grace.
+#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = TAG,
+    params(("id" = i64, Path), ("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 202, description = "It will be done; the task as it is now", body = TaskView), Problems))]
+pub async fn cancel(
+    State(hive): State<Arc<Hive>>,
+    Caller(caller): Caller,
+    Id(id): Id,
+) -> Answer<(StatusCode, Json<TaskView>)> {
+    let task = work::write(async move { hive.cancel_task(caller.as_ref(), id).await }).await?;
     Ok((StatusCode::ACCEPTED, Json(task)))
 }
 

@@ -7,13 +7,14 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     http::StatusCode,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
     access::Caller,
     extract::{MaybeBody, Name, Params},
+    mcp::names,
     page::{Order, Page, PageParams},
     problem::{Problem, Problems},
     work,
@@ -22,6 +23,7 @@ use crate::{
     app::{
         Hive,
         tools::types::{ToolReply, ToolView},
+        types::AppError,
     },
     ids::AgentId,
 };
@@ -38,16 +40,28 @@ pub struct ToolFilter {
     agent: Option<AgentId>,
 }
 
+/// A part of the tools of an agent.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToolPage {
+    /// In order.
+    pub items: Vec<ToolView>,
+    /// The cursor of the next page; null at the end.
+    pub next: Option<String>,
+    /// What is not in the list, and why: MCP servers that failed, skills that miss something, names that cannot be
+    /// called; and tools that MCP clients know by another name.
+    pub warnings: Vec<String>,
+}
+
 /// Lists the tools of an agent: scripts of its skills, tools of their MCP servers, and the hive's own; by server and
 /// name.
 #[utoipa::path(get, path = "/v1/tools", tag = TAG, params(ToolFilter, PageParams),
-    responses((status = 200, body = Page<ToolView>), Problems))]
+    responses((status = 200, body = ToolPage), Problems))]
 pub async fn list(
     State(hive): State<Arc<Hive>>,
     Caller(caller): Caller,
     Params(filter): Params<ToolFilter>,
     Params(page): Params<PageParams>,
-) -> Answer<Json<Page<ToolView>>> {
+) -> Answer<Json<ToolPage>> {
     if let (Some(caller), Some(agent)) = (&caller, &filter.agent)
         && caller != agent
     {
@@ -65,18 +79,32 @@ pub async fn list(
 
 /// Lists the tools of an agent.
 #[utoipa::path(get, path = "/v1/agents/{agent}/tools", tag = TAG, params(("agent" = String, Path), PageParams),
-    responses((status = 200, body = Page<ToolView>), Problems))]
+    responses((status = 200, body = ToolPage), Problems))]
 pub async fn of_agent(
     State(hive): State<Arc<Hive>>,
     Name(agent): Name<AgentId>,
     Params(page): Params<PageParams>,
-) -> Answer<Json<Page<ToolView>>> {
+) -> Answer<Json<ToolPage>> {
     listed(hive, agent, &page).await
 }
 
-async fn listed(hive: Arc<Hive>, agent: AgentId, page: &PageParams) -> Answer<Json<Page<ToolView>>> {
-    let tools = work::read(async move { hive.tool_views(&agent).await }).await??;
-    page.cut(tools, Order::AsGiven, |tool| &tool.name).map(Json)
+async fn listed(hive: Arc<Hive>, agent: AgentId, page: &PageParams) -> Answer<Json<ToolPage>> {
+    let read = async move {
+        let tools = hive.tool_views(&agent).await?;
+        // Only now: listing them has started their servers.
+        Ok::<_, AppError>((tools, hive.lacking_tools(&agent)))
+    };
+    let (tools, mut warnings) = work::read(read).await??;
+    warnings.extend(tools.iter().filter_map(|tool| renamed(&tool.name)));
+    let Page { items, next } = page.cut(tools, Order::AsGiven, |tool| &tool.name)?;
+    Ok(Json(ToolPage { items, next, warnings }))
+}
+
+/// What MCP clients call a tool whose name they would not take.
+fn renamed(name: &str) -> Option<String> {
+    let shown = names::shown(name);
+    (shown != name)
+        .then(|| format!("MCP clients know the tool {name:?} as {shown}: they do not take every name"))
 }
 
 /// Calls a tool of an agent now, with the arguments in the body. A `/` in the name is written `%2F`. When the caller

@@ -207,6 +207,9 @@ pub struct RunView {
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
+    /// What is odd about its answer: JSON that ends too early is taken as text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// In a line.
     pub summary: Option<String>,
     /// Tool calls that it made.

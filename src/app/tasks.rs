@@ -12,12 +12,15 @@ use super::{
     Result,
     hive::Hive,
     jobs::{OnceKey, once},
+    runs,
     types::AppError,
 };
+pub use crate::db::tasks::{TaskFilter, TaskStatus};
 use crate::{
     db::{
         self,
         facts::Fact,
+        queue::Cancelled,
         tasks::{NewTask, TaskRow},
     },
     ids::AgentId,
@@ -156,8 +159,57 @@ impl Hive {
     pub async fn task(&self, caller: Option<&AgentId>, id: i64) -> Result<TaskView> {
         let task = self.db.read(move |conn| db::tasks::get(conn, id)).await?;
         let task = task.filter(|task| caller.is_none_or(|caller| task.agent == *caller));
-        task.map(|task| self.task_view(task))
-            .ok_or_else(|| AppError::NotFound(format!("there is no task {id}")))
+        task.map(|task| self.task_view(task)).ok_or_else(|| no_task(id))
+    }
+
+    /// Tasks, newest first, older than `before`, at most `limit`. An agent gets its own.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn tasks(
+        &self,
+        caller: Option<&AgentId>,
+        mut filter: TaskFilter,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<TaskView>> {
+        if let Some(caller) = caller {
+            if filter.agent.as_ref().is_some_and(|agent| agent != caller) {
+                return Ok(Vec::new());
+            }
+            filter.agent = Some(caller.clone());
+        }
+        let read = move |conn: &db::Conn| db::tasks::list(conn, &filter, before, limit);
+        let tasks = self.db.read(read).await?;
+        Ok(tasks.into_iter().map(|task| self.task_view(task)).collect())
+    }
+
+    /// Ends a task, which fails: what waits never starts, what runs is terminated, and killed after a grace. Answers the
+    /// task as it is now.
+    ///
+    /// # Errors
+    /// There is none that the caller may see, or it is over; the database fails.
+    pub async fn cancel_task(&self, caller: Option<&AgentId>, id: i64) -> Result<TaskView> {
+        let (now, caller) = (self.now(), caller.cloned());
+        let cancelled = self.db.write(move |tx| {
+            let task = db::tasks::get(tx, id)?;
+            let task = task.filter(|task| caller.as_ref().is_none_or(|caller| task.agent == *caller));
+            let Some(task) = task else { return Ok(Err(no_task(id))) };
+            if task.status.is_over() {
+                let status = task.status.as_str();
+                return Ok(Err(AppError::Conflict(format!("task {id} is over: it is {status}"))));
+            }
+            let cancelled = db::queue::cancel(tx, task.run, now)?;
+            Ok::<_, db::DbError>(
+                db::tasks::get(tx, id)?.map(|task| (task, cancelled)).ok_or_else(|| no_task(id)),
+            )
+        });
+        let (task, cancelled) = cancelled.await??;
+        if let Cancelled::Ending(run) = &cancelled {
+            runs::end(self, run);
+        }
+        self.due.notify_one();
+        Ok(self.task_view(task))
     }
 
     /// What the hive keeps in mind, the newest first, before the one with id `before`. An agent gets what concerns it.
@@ -230,6 +282,10 @@ impl Hive {
             created_at: shown(fact.created_at, Some(&self.world().config.zone)),
         }
     }
+}
+
+fn no_task(id: i64) -> AppError {
+    AppError::NotFound(format!("there is no task {id}; `skep task list` shows those that are kept"))
 }
 
 /// What its runs are started with: four attempts, each call within the limit of the direct tier.

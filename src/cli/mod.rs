@@ -28,6 +28,7 @@ mod restore;
 mod run;
 mod secret;
 mod skill;
+mod task;
 mod terminal;
 mod tools;
 pub mod ui;
@@ -116,6 +117,9 @@ enum Command {
     /// List, show and cancel the runs of jobs, and print what they wrote
     #[command(subcommand)]
     Run(run::Command),
+    /// List, show and cancel background tasks: what agents queued with `queue_task`
+    #[command(subcommand)]
+    Task(task::Command),
     /// List, send and show mail between agents and the operator
     #[command(subcommand, after_help = mail::EXAMPLES)]
     Mail(mail::Command),
@@ -211,6 +215,7 @@ async fn run(context: &Context, command: Command) -> Outcome {
         Command::Skill(command) => skill::run(context, &command).await,
         Command::Job(command) => job::run(context, &command).await,
         Command::Run(command) => run::run(context, &command).await,
+        Command::Task(command) => task::run(context, &command).await,
         Command::Mail(command) => mail::run(context, &command).await,
         Command::Halt(args) => halt::halt(context, &args).await,
         Command::Resume(args) => halt::resume(context, &args).await,

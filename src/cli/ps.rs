@@ -48,6 +48,11 @@ pub(super) fn show(
     let clock = Clock::here();
     let rows = agents.iter().map(|agent| row(agent, halts, &clock)).collect();
     context.ui.table(&HEAD, rows)?;
+    for agent in agents {
+        for warning in warnings(agent).iter().skip(1) {
+            context.ui.warn(format!("agent {}: {warning}", agent.id));
+        }
+    }
     if let Some(since) = &halts.hive {
         context.ui.warn(halt::hive_is_halted(since, &clock));
     }
@@ -93,17 +98,20 @@ fn note(agent: &AgentView, halted: Option<String>) -> String {
         let memory = if main.oom { ", out of memory" } else { "" };
         notes.push(format!("main: {}{code}{memory}{why}", main.state));
     }
-    // Those about missing secrets are told above.
+    match warnings(agent).as_slice() {
+        [] => {}
+        [only] => notes.push((*only).clone()),
+        [first, more @ ..] => notes.push(format!("{first} (and {} more, below)", more.len())),
+    }
+    notes.join("; ")
+}
+
+/// Those that the notes do not tell otherwise: of missing secrets.
+fn warnings(agent: &AgentView) -> Vec<&String> {
     let told = |warning: &str| {
         agent.missing_secrets.iter().any(|name| warning.starts_with(&format!("secret {name} is not set")))
     };
-    let warnings: Vec<&String> = agent.warnings.iter().filter(|w| !told(w)).collect();
-    match warnings.as_slice() {
-        [] => {}
-        [only] => notes.push((*only).clone()),
-        [first, more @ ..] => notes.push(format!("{first} (and {} more)", more.len())),
-    }
-    notes.join("; ")
+    agent.warnings.iter().filter(|w| !told(w)).collect()
 }
 
 fn color(status: Status) -> Color {
@@ -159,7 +167,7 @@ mod tests {
         insta::assert_snapshot!(render_table(&HEAD, rows, false), @r"
         AGENT    STATUS   SKILLS  RESTARTS  SINCE  NOTE
         manager  running  0       0         5 min  halted since Fri 00:03
-        writer   failed   0       3         -      no skill x; missing secrets: A, B; first (and 1 more)
+        writer   failed   0       3         -      no skill x; missing secrets: A, B; first (and 1 more, below)
         ");
     }
 }

@@ -39,6 +39,7 @@ fn the_help_lists_what_there_is() {
       skill        List, add, check, publish and approve skills
       job          Make, list, run and pause jobs: what agents do by themselves, and when
       run          List, show and cancel the runs of jobs, and print what they wrote
+      task         List, show and cancel background tasks: what agents queued with `queue_task`
       mail         List, send and show mail between agents and the operator
       halt         Keep new runs from starting, those of one agent or all
       resume       Let runs start again

@@ -5,11 +5,13 @@ use std::io::Read;
 use serde_json::{Map, Value};
 
 use super::{
+    client::Client,
     failure::{FAILED, Failure, Outcome},
     hive::Context,
     ui::short,
 };
 use crate::{
+    api::ToolPage,
     app::tools::types::{ToolReply, ToolView},
     ids::AgentId,
     scheduler::job::MAX_ARGS,
@@ -52,10 +54,10 @@ pub struct CallArgs {
 
 pub(super) async fn list(context: &Context, args: &Args) -> Outcome {
     let client = context.client()?;
-    let query: Vec<(&str, &str)> = args.agent.iter().map(|agent| ("agent", agent.as_str())).collect();
-    let tools: Vec<ToolView> = client.list("/v1/tools", &query).await?;
+    let (tools, warnings) = all(&client, args.agent.as_ref()).await?;
     if args.json {
         context.ui.json(&tools)?;
+        warnings.iter().for_each(|warning| context.ui.warn(warning));
         return Ok(0);
     }
     let row = |tool: &ToolView| {
@@ -63,10 +65,32 @@ pub(super) async fn list(context: &Context, args: &Args) -> Outcome {
         [&tool.server, &tool.name, &short(description, DESCRIPTION)].map(|cell| cell.clone().into()).into()
     };
     context.ui.table(&["SERVER", "TOOL", "DESCRIPTION"], tools.iter().map(row).collect())?;
+    warnings.iter().for_each(|warning| context.ui.warn(warning));
     Ok(0)
 }
 
+/// Every tool, page by page, and what the list does not show.
+async fn all(client: &Client, agent: Option<&AgentId>) -> Result<(Vec<ToolView>, Vec<String>), Failure> {
+    let mut tools = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut query = vec![("limit", "1000")];
+        query.extend(agent.map(|agent| ("agent", agent.as_str())));
+        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let page: ToolPage = client.get("/v1/tools", &query).await?;
+        tools.extend(page.items);
+        if page.next.is_none() || page.next == cursor {
+            return Ok((tools, page.warnings));
+        }
+        cursor = page.next;
+    }
+}
+
 pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
+    if args.tool.trim().is_empty() {
+        let help = format!("`skep tools {}` lists its tools", args.agent);
+        return Err(Failure::usage("the name of a tool is missing").help(help));
+    }
     let arguments = arguments(args.args.as_deref())?;
     let client = context.client()?;
     let path = format!("/v1/agents/{}/tools/{}", args.agent, path_part(&args.tool));
@@ -84,6 +108,9 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
         Some(Value::String(text)) => context.ui.line(text)?,
         Some(value) => context.ui.json(value)?,
         None => {}
+    }
+    for warning in &reply.warnings {
+        context.ui.warn(warning);
     }
     if reply.truncated {
         context.ui.warn("the output was cut after 1 MiB");

@@ -55,6 +55,35 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
+    /// Every one, in the order of a task's life.
+    pub const ALL: [Self; 4] = [Self::Queued, Self::Running, Self::Completed, Self::Failed];
+
+    /// Whether nothing more comes of it.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+
+    /// Reads it as it is written.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// The same in SQL.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Queued => {
+                "t.outcome IS NULL AND coalesce(t.started_at, r.started_at) IS NULL AND r.status IS NOT 'running'"
+            }
+            Self::Running => {
+                "t.outcome IS NULL AND (coalesce(t.started_at, r.started_at) IS NOT NULL OR r.status IS 'running')"
+            }
+            Self::Completed => "t.outcome = 'completed'",
+            Self::Failed => "t.outcome = 'failed'",
+        }
+    }
+
     /// As it is written.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -65,6 +94,15 @@ impl TaskStatus {
             Self::Failed => "failed",
         }
     }
+}
+
+/// Which tasks.
+#[derive(Debug, Clone, Default)]
+pub struct TaskFilter {
+    /// Only this agent's.
+    pub agent: Option<AgentId>,
+    /// Only those that stand so.
+    pub status: Option<TaskStatus>,
 }
 
 /// A task to be queued.
@@ -131,6 +169,32 @@ fn one(conn: &Connection, condition: &str, id: i64) -> Result<Option<TaskRow>, D
 /// The database fails.
 pub fn get(conn: &Connection, id: i64) -> Result<Option<TaskRow>, DbError> {
     one(conn, "t.id = ?1", id)
+}
+
+/// Tasks, newest first, older than `before`, at most `limit`.
+///
+/// # Errors
+/// The database fails.
+pub fn list(
+    conn: &Connection,
+    filter: &TaskFilter,
+    before: Option<i64>,
+    limit: usize,
+) -> Result<Vec<TaskRow>, DbError> {
+    let condition = filter.status.map_or("TRUE", TaskStatus::condition);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM task AS t LEFT JOIN run AS r ON r.id = t.run_id \
+         WHERE t.id < ?1 AND (?2 IS NULL OR t.agent = ?2) AND {condition} ORDER BY t.id DESC LIMIT ?3"
+    );
+    let mut query = conn.prepare_cached(&sql)?;
+    let agent = filter.agent.as_ref().map(AgentId::as_str);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = query.query(params![before.unwrap_or(i64::MAX), agent, limit])?;
+    let mut tasks = Vec::new();
+    while let Some(r) = rows.next()? {
+        tasks.push(row(r)?);
+    }
+    Ok(tasks)
 }
 
 /// The task that goes on with this run.

@@ -1,8 +1,9 @@
 //! What a run's end means: status, result, error and summary from how its process ended and what it said.
 //!
 //! Pure. The rule is that of script calls (systems.md D13): JSON on standard output is the result; an exit code
-//! other than 0, or `success: false`, is a failure.
+//! other than 0, or `success: false`, is a failure. JSON that ends too early is text like any other, with a warning.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::state::RunStatus;
@@ -64,6 +65,7 @@ pub fn direct(exit: Exit, said: &Said<'_>) -> Outcome {
     let text = said.stdout.trim();
     let json = if said.cut { None } else { serde_json::from_str::<Value>(text).ok() };
     let refused = json.as_ref().is_some_and(|v| v.get("success") == Some(&Value::Bool(false)));
+    let half_refused = json.is_none() && is_half(text) && says_no(text);
     let own_error = json.as_ref().and_then(told_error);
     let (status, error) = match ended_badly(exit) {
         Some((status, how)) => {
@@ -72,6 +74,10 @@ pub fn direct(exit: Exit, said: &Said<'_>) -> Outcome {
         }
         None if refused => {
             let why = own_error.unwrap_or_else(|| "it answered success: false".to_owned());
+            (RunStatus::Failed, Some(why))
+        }
+        None if half_refused => {
+            let why = format!("it answered success: false, and {HALF}: {text}");
             (RunStatus::Failed, Some(why))
         }
         None => (RunStatus::Succeeded, None),
@@ -87,6 +93,26 @@ pub fn direct(exit: Exit, said: &Said<'_>) -> Outcome {
         None => Some(Value::String(text.to_owned())),
     };
     finish(status, exit, result, error, summary)
+}
+
+/// What whoever reads a result should know of it: that it is text because its JSON ends too early.
+#[must_use]
+pub fn warning(result: &Value) -> Option<String> {
+    let half = result.as_str().is_some_and(is_half);
+    half.then(|| format!("{HALF}, so it is taken as text"))
+}
+
+const HALF: &str = "the output begins like JSON and does not end like it";
+
+/// Whether a text is the beginning of an object or an array, without its end.
+fn is_half(text: &str) -> bool {
+    text.starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_err_and(|e| e.is_eof())
+}
+
+/// Whether it begins with `{"success": false`.
+fn says_no(text: &str) -> bool {
+    let mut parts = ["{", "\"success\"", ":", "false"].into_iter();
+    parts.try_fold(text, |rest, part| rest.trim_start().strip_prefix(part)).is_some()
 }
 
 /// The end of an agent-tier run: the summary is what it wrote as one, else the end of what it said.
@@ -257,6 +283,34 @@ mod tests {
         assert_eq!(direct(OK, &said("{\"a\": ", "")).result, Some(json!("{\"a\":")));
         let cut = Said { cut: true, ..said("[1]", "") };
         assert_eq!(direct(OK, &cut).result, Some(json!("[1]")));
+    }
+
+    #[test]
+    fn half_a_json_succeeds_with_a_warning_and_fails_where_it_says_so() {
+        let told = |stdout: &str| {
+            let outcome = direct(OK, &said(stdout, ""));
+            (outcome.status, outcome.result.as_ref().and_then(warning), outcome.error)
+        };
+        let warned = "the output begins like JSON and does not end like it, so it is taken as text";
+        for half in
+            ["{", "[", "[1, 2", "{\"success\": true, \"result\": \"on", "{\"success\": fals", " {\"a\": {}\n"]
+        {
+            assert_eq!(told(half), (RunStatus::Succeeded, Some(warned.to_owned()), None), "{half}");
+        }
+        for text in
+            ["[INFO] done", "{{name}} is here", "{a}", "12", "\"x", "{} {}", "{\"a\": 1}", "[1] bees", ""]
+        {
+            assert_eq!(told(text), (RunStatus::Succeeded, None, None), "{text}");
+        }
+        let (status, warning, error) = told("{ \"success\" : false, \"error\": \"no rou");
+        assert_eq!((status, warning.as_deref()), (RunStatus::Failed, Some(warned)));
+        assert_eq!(
+            error.as_deref(),
+            Some(
+                "it answered success: false, and the output begins like JSON and does not end like it: \
+                 { \"success\" : false, \"error\": \"no rou"
+            )
+        );
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! Reading typed fields out of a tree, noting every value of a wrong type instead of stopping at the
 //! first one. Both shapes are read with it: a manifest strictly, a SKILL.md leniently.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    model::{McpServer, McpTransport, Var},
+    model::{LONGEST, McpServer, McpTransport, Var},
     yaml::{Kind, Node},
 };
 use crate::{
+    config::units::parse_duration,
     error::Fault,
     ids::{SecretName, is_hidden},
 };
 
-/// Seconds to wait for an MCP server's handshake, and minutes of idleness (systems.md C5).
-const STARTUP_TIMEOUT: u64 = 30;
-const IDLE_TIMEOUT: u64 = 5;
+/// For an MCP server's handshake, and for its idleness (systems.md C5).
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The shape of `vars`, for those who wrote another.
+const VARS: &str = "write each name as a key: `vars: { CITY: \"Berlin\", API_KEY: { description: \"…\", required: true, \
+    secret: true } }`";
 
 /// Most items of a list and entries of a map: a fault is told for each, and lists are compared.
 pub(super) const MAX_ITEMS: usize = 1_000;
@@ -160,12 +165,16 @@ impl Fields {
         map
     }
 
-    /// A positive whole number, written as one or as text.
-    fn count(&mut self, key: &str, node: &Node, default: u64) -> u64 {
-        match node.text().map(str::parse::<u64>) {
-            Some(Ok(n)) if n > 0 => n,
+    /// A time: a whole number above 0 of its unit (its name, and its seconds), or one with units of its own.
+    fn time(&mut self, key: &str, node: &Node, unit: (&str, u64), default: Duration) -> Duration {
+        let text = node.text().unwrap_or_default();
+        let counted = text.parse::<u64>().map(|n| Duration::from_secs(n.saturating_mul(unit.1)));
+        match counted.map_or_else(|_| parse_duration(text), Ok) {
+            Ok(time) if !time.is_zero() => time.min(LONGEST),
             _ => {
-                self.problem(node, format!("{key} must be a whole number above 0"));
+                let wanted =
+                    format!("a whole number of {} above 0, or a time like \"90s\" or \"1h30m\"", unit.0);
+                self.problem(node, format!("{key} must be {wanted}"));
                 default
             }
         }
@@ -202,11 +211,11 @@ impl Fields {
     }
 
     fn local(&mut self, key: &str, node: &Node, command: Vec<String>) -> McpTransport {
-        let mut number = |name: &str, default| {
-            node.get(name).map_or(default, |n| self.count(&format!("{key}.{name}"), n, default))
+        let mut time = |name: &str, unit, default| {
+            node.get(name).map_or(default, |n| self.time(&format!("{key}.{name}"), n, unit, default))
         };
-        let startup_timeout = number("startup_timeout", STARTUP_TIMEOUT);
-        let idle_timeout = number("idle_timeout", IDLE_TIMEOUT);
+        let startup_timeout = time("startup_timeout", ("seconds", 1), STARTUP_TIMEOUT);
+        let idle_timeout = time("idle_timeout", ("minutes", 60), IDLE_TIMEOUT);
         McpTransport::Local {
             command,
             env: node.get("env").map(|n| self.env_map(&format!("{key}.env"), n)).unwrap_or_default(),
@@ -293,7 +302,10 @@ impl Fields {
     pub(super) fn vars(&mut self, node: &Node) -> Vec<Var> {
         let Some(entries) = node.entries() else {
             if !node.is_null() {
-                self.wrong_type("vars", node, "a map");
+                self.wrong_type("vars", node, "a map of names");
+                if let Some(fault) = self.problems.last_mut() {
+                    fault.help = Some(VARS.to_owned());
+                }
             }
             return Vec::new();
         };

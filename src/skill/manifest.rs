@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     draft::Draft,
-    fields::{Fields, shown},
+    fields::{Fields, shown, split_command},
     source::MANIFEST,
     yaml::{Kind, Node},
 };
@@ -129,6 +129,7 @@ fn servers(draft: &mut Draft, fields: &mut Fields, node: &Node) {
             if draft.mcp_servers.iter().any(|s| s.name == server.name) {
                 fields.problem(item, format!("{key}: there is already a server named {:?}", server.name));
             }
+            draft.warnings.extend(words_in_command(&key, item));
             draft.mcp_servers.push(server);
         }
         for (name, _) in item.entries().unwrap_or_default() {
@@ -151,6 +152,18 @@ fn servers(draft: &mut Draft, fields: &mut Fields, node: &Node) {
             }
         }
     }
+}
+
+/// `command` is one program: with blanks in it and no `args` it is most likely a whole command line.
+fn words_in_command(key: &str, server: &Node) -> Option<Fault> {
+    let command = server.get("command")?.text().filter(|_| server.get("args").is_none())?;
+    let words = split_command(command).filter(|words| words.len() > 1)?;
+    let (program, args) = words.split_first()?;
+    let args: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
+    let message =
+        format!("{key}.command holds blanks, and there are no args: it is taken as the name of one program");
+    let help = format!("write \"command\": {program:?}, \"args\": [{}]", args.join(", "));
+    Some(Fault::new(MANIFEST, shown(&message)).help(shown(&help)))
 }
 
 /// A Debian package name (Debian policy 5.6.1); versions and options are refused.

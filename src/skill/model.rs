@@ -2,12 +2,15 @@
 //!
 //! Holds what was declared, nothing about where it is stored or who may use it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use semver::{Version, VersionReq};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::ids::{SecretName, SkillId, SkillRef};
+use crate::{
+    config::units::{format_duration, parse_duration},
+    ids::{SecretName, SkillId, SkillRef},
+};
 
 /// Which files the skill was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,10 +85,12 @@ pub enum McpTransport {
         command: Vec<String>,
         /// Environment; values may hold `${NAME}`.
         env: BTreeMap<String, String>,
-        /// Seconds to wait for the handshake (C5: 30).
-        startup_timeout: u64,
-        /// Minutes without a call before it is stopped (C5: 5).
-        idle_timeout: u64,
+        /// How long the handshake may take (C5: 30 s).
+        #[serde(with = "Counted::<1>")]
+        startup_timeout: Duration,
+        /// How long nobody calls it before it is stopped (C5: 5 min).
+        #[serde(with = "Counted::<60>")]
+        idle_timeout: Duration,
     },
     /// Reached over streamable HTTP.
     Remote {
@@ -94,6 +99,37 @@ pub enum McpTransport {
         /// Headers; values may hold `${NAME}`.
         headers: BTreeMap<String, String>,
     },
+}
+
+/// A longer time for a server is taken as this.
+pub(super) const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// How a time is stored: as a number of so many seconds, else as text like `1m30s`.
+struct Counted<const SECONDS: u64>;
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Time {
+    Number(u64),
+    Text(String),
+}
+
+impl<const SECONDS: u64> Counted<SECONDS> {
+    fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        let seconds = time.as_secs();
+        if seconds.is_multiple_of(SECONDS) && time.subsec_nanos() == 0 {
+            return to.serialize_u64(seconds / SECONDS);
+        }
+        to.serialize_str(&format_duration(*time))
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let time = match Time::deserialize(from)? {
+            Time::Number(count) => Duration::from_secs(count.saturating_mul(SECONDS)),
+            Time::Text(text) => parse_duration(&text).map_err(D::Error::custom)?,
+        };
+        Ok(time.min(LONGEST))
+    }
 }
 
 /// A variable of a SKILL.md (systems.md C3).

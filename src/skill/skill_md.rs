@@ -1,8 +1,8 @@
 //! `SKILL.md` (the agentskills.io format, with our own keys of systems.md A19, A20, C1 to C6): bytes
 //! in, a draft out.
 //!
-//! Lenient: only a missing description, unreadable YAML or an unusable id refuse the file; everything
-//! else that is wrong is told and passed over.
+//! Lenient: only a missing description, unreadable YAML, an unusable id or a list of variables refuse the
+//! file; everything else that is wrong is told and passed over.
 
 use semver::Version;
 use serde_json::{Map, Value};
@@ -187,7 +187,13 @@ fn our_key(draft: &mut Draft, fields: &mut Fields, key: &str, node: &Node) {
         }
         "dependencies" => draft.dependencies.extend(skill_refs(fields, key, node)),
         "requires" => requires(draft, fields, node),
-        "vars" => draft.vars = fields.vars(node),
+        "vars" => {
+            draft.vars = fields.vars(node);
+            if matches!(node.kind, Kind::Seq(_)) {
+                // Not passed over: what its author calls secret would be shown.
+                draft.errors.extend(fields.problems.pop());
+            }
+        }
         // Named after the skill when its id is known.
         "mcp" => draft.mcp_servers.extend(fields.mcp("", node)),
         "tags" => draft.tags = fields.texts(key, node),

@@ -141,6 +141,7 @@ async fn prepare(hive: &Arc<Hive>, agent: &Arc<Agent>) -> Result<(), Failure> {
     }
     note_preparation(agent, result);
     servers::settle(hive, agent).await;
+    hive.ask_for_waiting_jobs(&agent.id);
     // After the new preparation is known: a run that is leased from now on starts from that.
     collect(hive, agent).await
 }
@@ -345,6 +346,7 @@ async fn finish(
         }
     }
     set_status(hive, agent, Status::Running);
+    hive.ask_for_waiting_jobs(&agent.id);
     Ok(())
 }
 

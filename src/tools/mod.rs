@@ -190,6 +190,9 @@ fn meant<'a>(tools: &'a [Tool], name: &str) -> Vec<&'a Tool> {
     if given.is_empty() { meant } else { given }
 }
 
+/// Names of tools in an error.
+const SHOWN: usize = 20;
+
 fn unknown(tools: &[Tool], name: &str) -> String {
     let nearest = tools
         .iter()
@@ -206,8 +209,12 @@ fn unknown(tools: &[Tool], name: &str) -> String {
         None => {
             names.sort_unstable();
             names.dedup();
-            names.truncate(20);
-            format!("it has {}", names.join(", "))
+            let more = names.len().saturating_sub(SHOWN);
+            names.truncate(SHOWN);
+            match more {
+                0 => format!("it has {}", names.join(", ")),
+                _ => format!("it has {}, … and {more} more: `skep tools AGENT` lists them", names.join(", ")),
+            }
         }
     };
     format!("the agent has no tool {name:?}; {help}")
@@ -309,5 +316,14 @@ mod tests {
         assert!(find(&tools, "post-twiter").unwrap_err().ends_with("did you mean \"post-twitter\"?"));
         assert!(find(&tools, "x").unwrap_err().ends_with("it has post-twitter"));
         assert!(find(&[], "x").unwrap_err().contains("it has none but the hive's own"));
+        let many = |count: usize| -> Vec<Tool> {
+            (0..count).map(|n| script("a", &format!("scripts/long-name-{n:02}.ts"))).collect()
+        };
+        let told = find(&many(23), "x").unwrap_err();
+        assert!(
+            told.contains("long-name-18, long-name-19, … and 3 more: `skep tools AGENT` lists them"),
+            "{told}"
+        );
+        assert!(find(&many(20), "x").unwrap_err().ends_with("long-name-18, long-name-19"));
     }
 }

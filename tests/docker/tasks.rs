@@ -140,3 +140,50 @@ async fn a_halt_holds_tasks_and_a_killed_supervisor_loses_none() {
     assert_eq!(hive.sh("one", "cat slow").await["stdout"], "began\n", "it ran once");
     hive.task(second, "completed").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_lists_shows_and_cancels_tasks() {
+    let hive = hive().await;
+    let said = hive.queued("said", call("say", json!({"a": 1}))).await;
+    hive.task(said, "completed").await;
+    let slow = hive.queued("slow one", call("slow", json!({}))).await;
+    hive.task(slow, "running").await;
+    hive.sh_until("one", "test -s slow").await;
+    let skep = |args: &[&str]| {
+        let ran = hive.skep(args);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (ran.status.code().unwrap(), text(ran.stdout), text(ran.stderr))
+    };
+    let (code, listed, _) = skep(&["task", "list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!((code, lines.len()), (0, 3), "{listed}");
+    assert!(lines[1].contains("slow one") && lines[1].contains("running"), "{listed}");
+    assert!(lines[2].contains("completed") && lines[2].contains("\"result\":{\"a\":1}"), "{listed}");
+    let (_, json, _) = skep(&["task", "list", "one", "--status", "running", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json.as_array().unwrap().len(), &json[0]["id"]), (1, &json!(slow)));
+    let (code, shown, _) = skep(&["task", "show", &said.to_string()]);
+    assert!(
+        code == 0 && shown.contains("\"toolName\": \"say\"") && shown.contains("status     completed"),
+        "{shown}"
+    );
+
+    let (code, told, err) = skep(&["task", "cancel", &slow.to_string(), &said.to_string()]);
+    assert_eq!(
+        (code, told.as_str()),
+        (1, format!("task {slow} is over: it was cancelled\n").as_str()),
+        "{err}"
+    );
+    assert!(err.contains(&format!("task {said} is over: it is completed")), "{err}");
+    let task = hive.task(slow, "failed").await;
+    assert_eq!(task["attempt"], 1, "what is cancelled is not tried again");
+    assert_eq!(hive.get(&format!("/v1/runs/{}", task["run"])).await["status"], "cancelled");
+    assert_eq!(hive.sh("one", "pgrep -c '^sleep$' || true").await["stdout"], "0\n", "its processes are dead");
+    for (args, told) in
+        [(["task", "show", "99"], "there is no task 99"), (["task", "list", "nobody"], "nobody")]
+    {
+        let (code, _, err) = skep(&args);
+        assert!(code == 1 && err.contains(told), "{err}");
+    }
+    assert_eq!(skep(&["task", "show", "slow one"]).0, 2);
+}

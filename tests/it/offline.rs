@@ -378,3 +378,35 @@ fn a_reader_that_goes_away_ends_it_quietly() {
         .unwrap();
     assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stderr).as_ref()), (Some(0), ""));
 }
+
+#[test]
+fn a_command_line_where_a_server_wants_a_program_is_warned_about() {
+    let hive = Hive::new();
+    let manifest = r#"{"id": "notes", "name": "Notes", "version": "1.0.0", "description": "Keeps notes", "owner": "operator",
+        "mcpServers": [{"name": "notes", "command": "npx -y @scope/notes"}]}"#;
+    hive.write("skills/notes/manifest.json", manifest);
+    let toml = hive.read("skep.toml");
+    hive.write("skep.toml", &format!("{toml}\n[agents.clerk]\nskills = [\"notes@1.0.0\"]\n"));
+    for args in [&["validate"][..], &["skill", "validate", "skills/notes"]] {
+        let ran = hive.run(args);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        let told = ran.out + &ran.err;
+        for words in [
+            "mcpServers[0].command holds blanks",
+            r#"write "command": "npx", "args": ["-y", "@scope/notes"]"#,
+        ] {
+            assert!(told.contains(words), "{args:?}: {words:?} not in\n{told}");
+        }
+    }
+}
+
+#[test]
+fn a_call_without_the_name_of_a_tool_says_so() {
+    let hive = Hive::new();
+    let ran = hive.run(&["call", "helper", " "]);
+    assert_eq!(ran.code, 2);
+    assert_snapshot!(ran.err, @r"
+    error: the name of a tool is missing
+    help: `skep tools helper` lists its tools
+    ");
+}

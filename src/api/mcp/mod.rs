@@ -4,7 +4,7 @@
 //! Who calls is what the door says of each request, never what a session says; a session belongs to whom began it.
 //! Nothing here decides what a tool may do: calls go the way of all others.
 
-mod names;
+pub(super) mod names;
 mod results;
 mod server;
 mod sessions;

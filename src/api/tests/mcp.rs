@@ -196,7 +196,7 @@ async fn with_server(tools: usize) -> Open {
     let mut told: Vec<ServerTool> = (0..tools).map(|n| named(format!("tool_{n}"))).collect();
     told.push(named(format!("odd name {}", "ü".repeat(100))));
     let key = ServerKey { agent: writer, skill, server };
-    assert!(open.hive.tools.learn(key, ServerTools { digest, tools: told }));
+    assert!(open.hive.tools.learn(key, ServerTools { digest, tools: told, left_out: Vec::new() }));
     open
 }
 

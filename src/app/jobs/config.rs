@@ -97,6 +97,26 @@ impl Hive {
         Ok(faults)
     }
 
+    /// Asks the servers of a running agent that never told of their tools, when a job of it waits for some: nobody else
+    /// may ever ask them.
+    pub fn ask_for_waiting_jobs(self: &Arc<Self>, agent: &AgentId) {
+        if self.running_agent(agent).is_err() {
+            return;
+        }
+        let (hive, agent) = (self.clone(), agent.clone());
+        tokio::spawn(async move {
+            let whose = agent.clone();
+            let waits = move |conn: &db::Conn| {
+                Ok::<_, DbError>(db::jobs::waiting(conn)?.iter().any(|job| job.agent == whose))
+            };
+            match hive.db.read(waits).await {
+                Ok(true) => hive.discover(&agent).await,
+                Ok(false) => {}
+                Err(e) => tracing::error!(error = %e, "cannot look at the jobs that wait for their tools"),
+            }
+        });
+    }
+
     /// Enables the jobs that waited for their tools and have them all now, each once.
     pub(in crate::app) async fn enable_waiting(&self) {
         let mut scene = Scene::of(self);

@@ -232,6 +232,7 @@ fn answer(tool: &str, attended: &Attended, masker: &Masker) -> ToolReply {
     ToolReply {
         tool: tool.to_owned(),
         success: outcome.status == RunStatus::Succeeded,
+        warnings: outcome.result.as_ref().and_then(result::warning).into_iter().collect(),
         result: outcome.result,
         content: None,
         error: outcome.error,

@@ -33,6 +33,9 @@ pub struct ServerTools {
     pub digest: Digest,
     /// The tools.
     pub tools: Vec<ServerTool>,
+    /// Names that cannot be called, the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// A tool as its server describes it.

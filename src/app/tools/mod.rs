@@ -8,6 +8,7 @@ pub mod builtin;
 pub mod call;
 mod desk;
 mod hints;
+mod lacking;
 mod list;
 pub mod servers;
 pub mod types;

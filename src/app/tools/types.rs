@@ -40,6 +40,9 @@ pub struct ToolReply {
     pub content: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
+    /// What is odd about the answer: JSON that ends too early is taken as text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Exit code of a script, 128 + signal when a signal killed it; null when there is none or it is not known.
     pub exit_code: Option<i32>,
     /// Standard error of a script, secrets masked, at most 1 MiB.
@@ -64,6 +67,7 @@ impl ToolReply {
             result: Some(result),
             content: None,
             error: None,
+            warnings: Vec::new(),
             exit_code: None,
             stderr: String::new(),
             truncated: false,

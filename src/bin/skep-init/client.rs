@@ -5,6 +5,7 @@
 //! codes: 0, 1 (it failed), 2 (usage). Nothing here runs in PID 1.
 
 mod archive;
+mod call;
 mod http;
 mod json;
 mod mcp;
@@ -32,11 +33,14 @@ skep: what an agent and its scripts may ask of the supervisor. Answers are JSON.
   skep document delete|enable|disable NAME
   skep register DIR                               register a skill folder, or a new version of it
   skep prompt                                     print the prompt
-  skep tools                                      list the tools of this run
+  skep tools                                      list the tools that can be called
+  skep call TOOL [--arg KEY=VALUE … | JSON | -]   call one; `-` reads its arguments, a JSON object
   skep run TOOL [JSON]                            call a tool of this run; `-` reads its arguments
   skep mcp                                        serve the tools to an MCP client on standard input and output
   skep job list                                   list the agent's jobs
 
+Tools are the agent's own; in a run that follows instructions those that its job requires, and each call is a step.
+Values of --arg are texts; where a tool wants a number or a boolean they become one.
 FILE may be `-` for standard input. SKEP_API names the supervisor's socket (/skep/api.sock).
 Exit codes: 0, 1 (it failed; the reason is on standard error), 2 (wrong usage).
 ";
@@ -45,6 +49,8 @@ Exit codes: 0, 1 (it failed; the reason is on standard error), 2 (wrong usage).
 enum Failure {
     Usage(String),
     Failed(String),
+    /// With an answer all the same, for standard output.
+    Answered(Vec<u8>, String),
 }
 
 impl From<io::Error> for Failure {
@@ -65,12 +71,11 @@ pub fn asked() -> Option<ExitCode> {
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     Some(match command(&words) {
-        Ok(mut answer) => {
-            if !answer.is_empty() && !answer.ends_with(b"\n") {
-                answer.push(b'\n');
-            }
-            let written = io::stdout().write_all(&answer);
-            ExitCode::from(u8::from(written.is_err()))
+        Ok(answer) => ExitCode::from(u8::from(!print(answer))),
+        Err(Failure::Answered(answer, why)) => {
+            print(answer);
+            eprintln!("skep: {why}");
+            ExitCode::from(1)
         }
         Err(Failure::Usage(why)) => {
             eprintln!("skep: {why}\n`skep --help` tells more");
@@ -81,6 +86,14 @@ pub fn asked() -> Option<ExitCode> {
             ExitCode::from(1)
         }
     })
+}
+
+/// On standard output; false: nobody reads it.
+fn print(mut answer: Vec<u8>) -> bool {
+    if !answer.is_empty() && !answer.ends_with(b"\n") {
+        answer.push(b'\n');
+    }
+    io::stdout().write_all(&answer).is_ok()
 }
 
 fn command(words: &[&str]) -> Answer {
@@ -108,7 +121,8 @@ fn command(words: &[&str]) -> Answer {
             http::ask("POST", "/v1/skills", Body::Gzip(archive::pack(Path::new(folder))?))
         }
         ["prompt"] => fs::read(PROMPT).map_err(|e| Failure::Failed(format!("{PROMPT}: {e}"))),
-        ["tools"] => http::ask("GET", &format!("/v1/runs/{}/tools?limit=1000", run()?), Body::None),
+        ["tools"] => call::tools(),
+        ["call", tool, given @ ..] if !tool.is_empty() && !tool.starts_with('-') => call::call(tool, given),
         ["run", tool, rest @ ..] if rest.len() < 2 => {
             let args = match rest {
                 [] => "{}".to_owned(),

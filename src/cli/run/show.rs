@@ -106,6 +106,7 @@ fn end(run: &RunView) -> Facts {
         facts.push(("output", format!("{bytes} bytes (`skep run logs {}` prints them)", run.id)));
     }
     facts.extend(run.summary.clone().map(|summary| ("summary", summary)));
+    facts.extend(run.warnings.iter().map(|warning| ("warning", warning.clone())));
     facts
 }
 

@@ -74,6 +74,35 @@ fn every_wrong_type_is_told_at_once() {
 }
 
 #[test]
+fn a_command_line_in_place_of_a_program_is_warned_about() {
+    let with = |server: &str| {
+        let report = manifest(&GOOD.replace(
+            r#"{"name": "social-mcp", "type": "local", "command": "node", "args": ["mcp/server.js"]}"#,
+            server,
+        ));
+        assert!(report.skill.is_some(), "{report:#?}");
+        let told = report.warnings.into_iter().filter(|w| !w.message.starts_with("Unknown field"));
+        told.map(|w| (w.message, w.help.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let [(message, help)] = &with(r#"{"name": "m", "command": "npx -y '@scope/a server'"}"#)[..] else {
+        panic!()
+    };
+    assert_eq!(
+        message,
+        "mcpServers[0].command holds blanks, and there are no args: it is taken as the name of one program"
+    );
+    assert_eq!(help, r#"write "command": "npx", "args": ["-y", "@scope/a server"]"#);
+    for fine in [
+        r#"{"name": "m", "command": "npx", "args": ["-y", "a b"]}"#,
+        r#"{"name": "m", "command": "my server", "args": []}"#,
+        r#"{"name": "m", "command": "npx"}"#,
+        r#"{"name": "m", "url": "https://mcp.example.com"}"#,
+    ] {
+        assert_eq!(with(fine), [], "{fine}");
+    }
+}
+
+#[test]
 fn counts_and_sizes_are_capped() {
     let mut source = files(GOOD.as_bytes());
     source.add("a.bin", &[0; 100], false);

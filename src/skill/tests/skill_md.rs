@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::skill::{
-    model::{McpTransport, Skill},
+    model::{McpServer, McpTransport, Skill},
     vars::{Found, resolve, substitute},
 };
 
@@ -31,7 +31,7 @@ fn a_skill_md_with_every_key_is_read() {
     };
     assert_eq!(command, &["npx", "-y", "@scope/server github", "a b"]);
     assert_eq!(env["TOKEN"], "${GITHUB_TOKEN}");
-    assert_eq!((*startup_timeout, *idle_timeout), (30, 15));
+    assert_eq!((startup_timeout.as_secs(), idle_timeout.as_secs()), (30, 15 * 60));
     assert_eq!(skill.extra["keywords"], json!(["review", "pull request"]));
     assert_eq!(skill.extra["priority"], json!(5));
     assert_eq!(skill.extra["next_skill"], json!("review-summary"));
@@ -73,7 +73,82 @@ fn what_is_wrong_with_our_keys_is_told_and_passed_over() {
 }
 
 #[test]
-fn only_a_missing_description_or_unreadable_yaml_refuses_a_skill_md() {
+fn vars_as_a_list_are_refused_with_the_shape_that_they_have() {
+    let told = |fault: &crate::error::Fault| {
+        assert!(fault.message.starts_with("vars must be a map of names, not a "), "{fault}");
+        assert!(fault.help.as_deref().unwrap().contains("`vars: { CITY: \"Berlin\", API_KEY: { "), "{fault}");
+        assert!(fault.line.is_some());
+    };
+    for list in ["[CITY, API_KEY]", "\n  - CITY\n  - name: API_KEY\n    secret: true"] {
+        let report = skill_md(format!("---\nname: a-skill\ndescription: d\nvars: {list}\n---\n"));
+        assert!(report.skill.is_none(), "{list}: what is secret in it would be shown");
+        let [fault] = report.errors.as_slice() else { panic!("{:#?}", report.errors) };
+        told(fault);
+    }
+    let report = skill_md("---\nname: a-skill\ndescription: d\nvars: CITY\n---\n");
+    assert!(report.skill.is_some_and(|skill| skill.vars.is_empty()));
+    told(&report.strict_errors[0]);
+}
+
+#[test]
+fn the_shape_that_is_told_for_vars_is_one_that_is_read() {
+    let shape = "---\nname: a-skill\ndescription: d\nvars: { CITY: \"Berlin\", API_KEY: { description: \"…\", required: true, secret: true } }\n---\n";
+    let report = skill_md(shape);
+    assert_eq!((report.strict_errors, report.skill.unwrap().vars.len()), (vec![], 2));
+}
+
+#[test]
+fn the_times_of_a_server_are_numbers_of_their_unit_or_have_units_of_their_own() {
+    let times = |startup: &str, idle: &str| {
+        let text = format!(
+            "---\nname: a-skill\ndescription: d\nmcp:\n  command: npx x\n  startup_timeout: {startup}\n  idle_timeout: {idle}\n---\n"
+        );
+        let report = skill_md(text);
+        let skill = report.skill.unwrap();
+        let stored = serde_json::to_string(&skill).unwrap();
+        assert_eq!(serde_json::from_str::<Skill>(&stored).unwrap(), skill);
+        let McpTransport::Local { startup_timeout, idle_timeout, .. } = &skill.mcp_servers[0].transport
+        else {
+            panic!("local")
+        };
+        let faults: Vec<String> = report.strict_errors.into_iter().map(|fault| fault.message).collect();
+        (startup_timeout.as_millis(), idle_timeout.as_millis(), faults)
+    };
+    assert_eq!(times("45", "2"), (45_000, 120_000, vec![]));
+    assert_eq!(times("1m30s", "90s"), (90_000, 90_000, vec![]));
+    assert_eq!(times("500ms", "\"2\""), (500, 120_000, vec![]));
+    let told = |key: &str, unit: &str| {
+        format!("mcp.{key} must be a whole number of {unit} above 0, or a time like \"90s\" or \"1h30m\"")
+    };
+    for bad in ["0", "0s", "soon", "-1", "1.5", "[1]"] {
+        let faults = vec![told("startup_timeout", "seconds"), told("idle_timeout", "minutes")];
+        assert_eq!(times(bad, bad), (30_000, 300_000, faults), "{bad}");
+    }
+    assert_eq!(times("1", "99999999999999999999").2, [told("idle_timeout", "minutes")]);
+    let month = 30 * 86_400_000;
+    assert_eq!(
+        times("18446744073709551615", "18446744073709551615"),
+        (month, month, vec![]),
+        "no more than a month"
+    );
+}
+
+#[test]
+fn times_of_servers_that_were_stored_as_numbers_are_read_as_before() {
+    let stored = r#"{"name": "m", "type": "local", "command": ["a"], "env": {}, "startup_timeout": 7, "idle_timeout": 3}"#;
+    let server: McpServer = serde_json::from_str(stored).unwrap();
+    let McpTransport::Local { startup_timeout, idle_timeout, .. } = &server.transport else {
+        panic!("local")
+    };
+    assert_eq!((startup_timeout.as_secs(), idle_timeout.as_secs()), (7, 180));
+    assert_eq!(
+        serde_json::to_value(&server).unwrap(),
+        serde_json::from_str::<serde_json::Value>(stored).unwrap()
+    );
+}
+
+#[test]
+fn a_missing_description_or_unreadable_yaml_refuses_a_skill_md() {
     assert_eq!(messages(&skill_md("---\nname: x\n---\n")), ["Missing description"]);
     assert_eq!(messages(&skill_md("---\ndescription: ''\n---\n")), ["Missing description"]);
     for (text, line) in [

@@ -24,6 +24,8 @@ use crate::{
 const PREFIX: &str = "mcp:";
 /// Characters of a tool's name.
 const MAX_NAME: usize = 128;
+/// Names that cannot be called, of those that are remembered.
+const MAX_ODD: usize = 20;
 /// Told when the tools of a server are others.
 const CHANGED: &str = "tools:changed";
 
@@ -40,7 +42,8 @@ fn parse_key(text: &str) -> Option<ServerKey> {
 /// Takes up what a server tells of its tools; who waits for them is told.
 pub(super) async fn learn(hive: &Arc<Hive>, agent: &Agent, plan: &Plan, tools: Vec<RemoteTool>) {
     let masker = hive.world().masker.clone();
-    let tools = ServerTools { digest: plan.digest, tools: usable(tools, &masker) };
+    let (tools, left_out) = usable(tools, &masker);
+    let tools = ServerTools { digest: plan.digest, tools, left_out };
     let text = serde_json::to_string(&tools).unwrap_or_default();
     if !hive.tools.learn(plan.key.clone(), tools) {
         return;
@@ -51,14 +54,17 @@ pub(super) async fn learn(hive: &Arc<Hive>, agent: &Agent, plan: &Plan, tools: V
     hive.wake.notify_one();
 }
 
-/// Those with names that can be called, each once; without secrets.
-fn usable(tools: Vec<RemoteTool>, masker: &Masker) -> Vec<ServerTool> {
+/// Those with names that can be called, each once, and the other names; without secrets.
+fn usable(tools: Vec<RemoteTool>, masker: &Masker) -> (Vec<ServerTool>, Vec<String>) {
     let mut seen = HashSet::new();
-    let named = |name: &str| {
-        (1..=MAX_NAME).contains(&name.chars().count())
-            && !name.contains(|c: char| c.is_control() || c.is_whitespace() || is_hidden(c))
+    let named = |tool: &RemoteTool| {
+        (1..=MAX_NAME).contains(&tool.name.chars().count())
+            && !tool.name.contains(|c: char| c.is_control() || c.is_whitespace() || is_hidden(c))
     };
-    let tools = tools.into_iter().filter(|tool| named(&tool.name) && seen.insert(tool.name.clone()));
+    let (tools, odd): (Vec<_>, Vec<_>) = tools.into_iter().partition(named);
+    let short = |tool: RemoteTool| masker.mask_str(&tool.name).chars().take(MAX_NAME).collect();
+    let odd = odd.into_iter().take(MAX_ODD).map(short).collect();
+    let tools = tools.into_iter().filter(|tool| seen.insert(tool.name.clone()));
     let masked = |value: Value| masker.mask_json(&value);
     let tools = tools.map(|tool| ServerTool {
         name: tool.name,
@@ -67,7 +73,7 @@ fn usable(tools: Vec<RemoteTool>, masker: &Masker) -> Vec<ServerTool> {
         output_schema: tool.output_schema.map(masked),
         annotations: tool.annotations.map(masked),
     });
-    tools.collect()
+    (tools.collect(), odd)
 }
 
 /// Forgets the tools of an agent's servers that it does not have any more.

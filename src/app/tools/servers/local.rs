@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{io::AsyncReadExt, net::unix::pipe, sync::oneshot, time::timeout};
+use tokio::{io::AsyncReadExt, net::unix::pipe, sync::oneshot, task::JoinHandle, time::timeout};
 
 use super::plan::Plan;
 use crate::{
@@ -38,6 +38,8 @@ pub(super) struct Process {
     exit: Option<oneshot::Receiver<Exit>>,
     over: bool,
     tail: Tail,
+    /// Reads standard error to its end.
+    hears: Option<JoinHandle<()>>,
 }
 
 impl Drop for Process {
@@ -71,8 +73,14 @@ pub(super) async fn start(
         io: Io::Stream,
     };
     // Before it runs, so that it is ended also when nobody waits for its start any more.
-    let mut process =
-        Process { link: link.clone(), id: start.id, exit: None, over: false, tail: Tail::default() };
+    let mut process = Process {
+        link: link.clone(),
+        id: start.id,
+        exit: None,
+        over: false,
+        tail: Tail::default(),
+        hears: None,
+    };
     let started = match link.start(start, Vec::new()).await {
         Ok(started) => started,
         Err(e) => {
@@ -82,19 +90,22 @@ pub(super) async fn start(
     };
     process.exit = Some(started.exit);
     let streams = streams(started.fds, process.tail.clone());
-    let (reader, writer) = streams.map_err(|e| format!("it cannot be spoken to: {e}"))?;
+    let (reader, writer, hears) = streams.map_err(|e| format!("it cannot be spoken to: {e}"))?;
+    process.hears = Some(hears);
     match Connection::over_streams(reader, writer, plan.startup).await {
         Ok(connection) => Ok((connection, process)),
         Err(fault) => Err(process.fate(Some(&fault)).await),
     }
 }
 
-fn streams(fds: Vec<OwnedFd>, tail: Tail) -> std::io::Result<(pipe::Receiver, pipe::Sender)> {
+type Streams = (pipe::Receiver, pipe::Sender, JoinHandle<()>);
+
+fn streams(fds: Vec<OwnedFd>, tail: Tail) -> std::io::Result<Streams> {
     let [stdin, stdout, stderr] =
         <[OwnedFd; 3]>::try_from(fds).map_err(|_| std::io::Error::other("the init gave no streams"))?;
+    let (stdout, stdin) = (pipe::Receiver::from_owned_fd(stdout)?, pipe::Sender::from_owned_fd(stdin)?);
     let stderr = pipe::Receiver::from_owned_fd(stderr)?;
-    tokio::spawn(async move { keep_tail(stderr, tail).await });
-    Ok((pipe::Receiver::from_owned_fd(stdout)?, pipe::Sender::from_owned_fd(stdin)?))
+    Ok((stdout, stdin, tokio::spawn(keep_tail(stderr, tail))))
 }
 
 async fn keep_tail(mut stderr: pipe::Receiver, tail: Tail) {
@@ -124,6 +135,10 @@ impl Process {
             ended = timeout(GRACE * 2, exit).await.ok();
         }
         (self.exit, self.over) = (None, true);
+        // Its end may be known before its last words are read.
+        if let Some(hears) = self.hears.take() {
+            drop(timeout(LINGER, hears).await);
+        }
         let how = match (ended, fault) {
             (Some(Ok(exit)), _) if exit.oom => "it ran out of memory".to_owned(),
             (Some(Ok(exit)), _) if by_itself => how(exit),

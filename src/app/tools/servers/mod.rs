@@ -2,7 +2,7 @@
 //!
 //! One process for each agent, skill, version and server, in the agent's container; remote ones are connections. What a
 //! server told of its tools last is kept, so that they are listed without it. Nothing starts because an agent was
-//! prepared.
+//! prepared, unless a job of it waits for tools.
 
 mod answer;
 mod call;

@@ -117,7 +117,7 @@ fn of(preparation: &Preparation, prepared: &PreparedSkill, server: &McpServer) -
             }
             let cwd = format!("/skills/.v/{skill}@{}", prepared.version);
             let way = Way::Local { argv: command.clone(), env: environment, cwd };
-            (way, Duration::from_secs(*startup_timeout), Duration::from_secs(idle_timeout.saturating_mul(60)))
+            (way, *startup_timeout, *idle_timeout)
         }
         McpTransport::Remote { url, headers } => {
             let mut filled = Vec::new();

@@ -62,8 +62,20 @@ pub fn ask(method: &str, path: &str, body: Body) -> Result<Vec<u8>, Failure> {
         return received.map(|_| body).map_err(failed);
     }
     let text = String::from_utf8_lossy(&body);
-    let detail = json::text_of(&text, "detail").unwrap_or_else(|| text.trim().to_owned());
-    Err(Failure::Failed(format!("{detail} ({status})")))
+    Err(Failure::Failed(format!("{} ({status})", refusal(&text))))
+}
+
+/// Why a request was refused, with each fault and its place.
+fn refusal(problem: &str) -> String {
+    let mut told = json::text_of(problem, "detail").unwrap_or_else(|| problem.trim().to_owned());
+    let mut before = ": ";
+    for fault in json::items_of(json::raw_of(problem, "errors").unwrap_or_default()) {
+        let [place, why] = ["pointer", "detail"].map(|key| json::string_of(fault, key).unwrap_or_default());
+        let said = if place.is_empty() { why } else { format!("{place}: {why}") };
+        write!(told, "{before}{said}").unwrap_or_default();
+        before = "; ";
+    }
+    told
 }
 
 /// One part of a path.
@@ -76,4 +88,17 @@ pub fn escape(part: &str) -> String {
         }
         out
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_with_its_faults() {
+        let problem = r#"{"title":"no","detail":"the arguments are wrong","errors":[{"pointer":"/a","detail":"is missing"},{"pointer":"","detail":"too many"}]}"#;
+        assert_eq!(refusal(problem), "the arguments are wrong: /a: is missing; too many");
+        assert_eq!(refusal(r#"{"detail":"there is none"}"#), "there is none");
+        assert_eq!(refusal(" Not a problem\n"), "Not a problem");
+    }
 }

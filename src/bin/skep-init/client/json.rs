@@ -80,6 +80,18 @@ pub fn raw_of<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
+/// The items of a list, as they are written.
+pub fn items_of(json: &str) -> Vec<&str> {
+    let mut items = Vec::new();
+    let mut left = json.trim_start().strip_prefix('[').map(str::trim_start);
+    while let Some(rest) = left {
+        let Some(end) = value_end(rest) else { break };
+        items.push(&rest[..end]);
+        left = rest[end..].trim_start().strip_prefix(',').map(str::trim_start);
+    }
+    items
+}
+
 /// The same of a string, read.
 pub fn string_of(json: &str, key: &str) -> Option<String> {
     string(raw_of(json, key)?.strip_prefix('"')?).map(|(text, _)| text)
@@ -212,6 +224,14 @@ mod tests {
             ["", "{", "[]", "{\"id\"", "{\"id\":", "{\"id\":}", "{\"id\":\"x", "{\"id\":[1", "{\"x\":1"]
         {
             assert_eq!(raw_of(broken, "id"), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_found_as_they_are_written() {
+        assert_eq!(items_of("[ {\"a\": [1, 2]}, \"]\" ,3 ]"), ["{\"a\": [1, 2]}", "\"]\"", "3"]);
+        for none in ["", "[", "[]", "{}", "[,1]"] {
+            assert_eq!(items_of(none), [""; 0], "{none}");
         }
     }
 

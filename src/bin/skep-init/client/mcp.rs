@@ -93,7 +93,7 @@ pub fn serve() -> Answer {
 
 /// The run that this is part of. Some agent programs start their MCP servers with a bare environment: then it stands in
 /// that of a process above.
-fn run() -> Option<String> {
+pub fn run() -> Option<String> {
     const NAME: &str = "SKEP_RUN_ID";
     let mut process = "self".to_owned();
     std::env::var(NAME).ok().or_else(|| {

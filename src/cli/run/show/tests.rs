@@ -27,6 +27,16 @@ fn a_run_is_shown_with_its_result() {
 }
 
 #[test]
+fn what_is_odd_about_an_answer_is_told() {
+    let run = view(&json!({"result": "{\"a\": ", "warnings": ["the output begins like JSON"]}));
+    assert!(
+        text(&run, &clock()).contains("warning    the output begins like JSON\n"),
+        "{}",
+        text(&run, &clock())
+    );
+}
+
+#[test]
 fn a_failed_run_is_shown_with_its_error_and_what_the_clocks_did() {
     let run =
         view(&json!({"status": "failed", "attempt": 2, "exit_code": 3, "error": "exit code 3:\n  no way\n",
