@@ -3,6 +3,8 @@
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
+use super::weight::is_bearable;
+
 /// Mistakes that are told at once.
 const MOST: usize = 10;
 /// Characters of one of them: a hostile schema or a long argument does not fill a model's memory.
@@ -17,10 +19,13 @@ pub struct Mistake {
     pub detail: String,
 }
 
-/// What is wrong with the arguments. Nothing is, where the schema itself is wrong or refers to anything outside of it:
-/// the tool decides then.
+/// What is wrong with the arguments. Nothing is, where the schema itself is wrong, refers to anything outside of it, or is
+/// more work than can be borne: the tool decides then. May take a second, so not for a thread that others wait for.
 #[must_use]
 pub fn mistakes(schema: &Value, args: &Value) -> Vec<Mistake> {
+    if !is_bearable(schema, args) {
+        return Vec::new();
+    }
     let Some(validator) = validator(schema) else { return Vec::new() };
     let told = |error: jsonschema::ValidationError<'_>| Mistake {
         pointer: error.instance_path().to_string(),
@@ -73,6 +78,18 @@ mod tests {
             json!({"$ref": "file:///etc/passwd"}),
         ] {
             assert_eq!(mistakes(&schema, &json!({"a": 1})), [], "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_explodes_or_never_ends_decides_nothing_at_once() {
+        let step = |n: usize| json!({"$ref": format!("#/definitions/d{n}")});
+        let mut all: serde_json::Map<String, Value> =
+            (0..60).map(|n| (format!("d{n}"), json!({"allOf": [step(n + 1), step(n + 1)]}))).collect();
+        all.insert("d60".to_owned(), json!({"type": "string"}));
+        let explodes = json!({"definitions": all, "properties": {"a": step(0)}});
+        for schema in [explodes, json!({"$ref": "#"})] {
+            assert_eq!(mistakes(&schema, &json!({"a": 1})), []);
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod catalogue;
 pub mod check;
 pub mod normalise;
+mod weight;
 pub mod workflow;
 
 use semver::Version;

@@ -77,6 +77,7 @@ impl Hive {
         name: &str,
         args: Map<String, Value>,
     ) -> Result<ToolReply> {
+        self.find_agent(agent)?;
         let tool = self.tool_named(agent, name).await?;
         let ended = CancellationToken::new();
         let _there = ended.clone().drop_guard();
@@ -163,8 +164,11 @@ pub(in crate::app) async fn arguments(
     let args = normalise::arguments(&config.tools, own, &tool.name, schema.as_ref(), args);
     check_size(&args)?;
     let Some(schema) = schema else { return Ok(args) };
-    let args = Value::Object(args);
-    let mistakes = check::mistakes(&schema, &args);
+    let checked = tokio::task::spawn_blocking(move || {
+        let args = Value::Object(args);
+        (check::mistakes(&schema, &args), args)
+    });
+    let (mistakes, args) = checked.await.map_err(|e| AppError::Internal(e.to_string()))?;
     match args {
         Value::Object(args) if mistakes.is_empty() => Ok(args),
         _ => {
