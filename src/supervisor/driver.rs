@@ -28,6 +28,8 @@ use crate::{
 
 /// Everything is looked at this often when nothing happens.
 const SWEEP: Duration = Duration::from_secs(30);
+/// As often while the hive goes down.
+const STOPPING: Duration = Duration::from_millis(200);
 /// However much is due, the engine is asked no more often than this unless something happens.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Pause while the engine does not answer.
@@ -66,6 +68,8 @@ pub async fn run(hive: Arc<Hive>) {
             }
         };
         let looked = began.elapsed();
+        // Nobody is woken by what was found stopped just now.
+        let next = if hive.stopping.is_cancelled() { next.min(STOPPING) } else { next };
         timeout(next, hive.wake.notified()).await.unwrap_or_default();
         // Where listing takes long, at most half the time goes into it: what happens meanwhile is seen at once.
         tokio::time::sleep((2 * looked).saturating_sub(began.elapsed()).min(MOST_PAUSE)).await;
