@@ -198,7 +198,17 @@ impl Client {
         path: &str,
         body: Option<&B>,
     ) -> Result<Response, Failure> {
-        let mut request = self.request(method, path)?.timeout(PATIENCE);
+        self.call_within(method, path, body, PATIENCE).await
+    }
+
+    async fn call_within<B: Serialize + ?Sized>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+        within: Duration,
+    ) -> Result<Response, Failure> {
+        let mut request = self.request(method, path)?.timeout(within);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -223,6 +233,20 @@ impl Client {
         body: &B,
     ) -> Result<T, Failure> {
         let response = self.call(Method::POST, path, Some(body)).await?;
+        response.json().await.map_err(|e| self.broken(&e))
+    }
+
+    /// As [`Client::exchange`], for what takes as long as something else does.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn exchange_within<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        within: Duration,
+    ) -> Result<T, Failure> {
+        let response = self.call_within(Method::POST, path, Some(body), within).await?;
         response.json().await.map_err(|e| self.broken(&e))
     }
 
@@ -320,6 +344,7 @@ impl Client {
         let started = Instant::now();
         let request = request.build()?;
         let what = format!("{} {}", request.method(), request.url().path());
+        let within = request.timeout().copied().unwrap_or(PATIENCE);
         let sent = self.http.execute(request).await;
         if let (Some(ui), Ok(response)) = (&self.ui, &sent) {
             ui.err(&format!("{what}: {} after {:?}", response.status(), started.elapsed()));
@@ -328,7 +353,7 @@ impl Client {
             if e.is_connect() {
                 self.nobody(&e)
             } else if e.is_timeout() {
-                Failure::new(format!("the supervisor did not answer within {} s", PATIENCE.as_secs()))
+                Failure::new(format!("the supervisor did not answer within {} s", within.as_secs()))
                     .help("look at .skep/logs/skep.log")
             } else {
                 self.broken(&e)

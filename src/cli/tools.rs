@@ -1,6 +1,6 @@
 //! `skep tools` and `skep call`: what an agent can call, and one call of it.
 
-use std::io::Read;
+use std::{io::Read, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ use crate::{
     api::ToolPage,
     app::tools::types::{ToolReply, ToolView},
     ids::AgentId,
-    scheduler::job::MAX_ARGS,
+    scheduler::job::{DIRECT_TIMEOUT, MAX_ARGS},
 };
 
 pub(super) const CALL_EXAMPLES: &str = "\
@@ -24,6 +24,8 @@ Examples:
 
 Prints what the tool answered. Ends with 0 when it worked, with 1 when it failed.";
 
+/// For a call, which has a time limit of its own; its server may be started first.
+const PATIENCE: Duration = DIRECT_TIMEOUT.saturating_add(Duration::from_secs(90));
 /// Characters of a description.
 const DESCRIPTION: usize = 80;
 
@@ -99,13 +101,13 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
         let message = format!("the arguments have {size} bytes of JSON; at most {MAX_ARGS} fit");
         return Err(Failure::usage(message).help("put what is long into a file of the workspace and name it"));
     }
-    let reply: ToolReply = client.exchange(&path, &arguments).await?;
+    let reply: ToolReply = client.exchange_within(&path, &arguments, PATIENCE).await?;
     if args.json {
         context.ui.json(&reply)?;
         return Ok(if reply.success { 0 } else { FAILED });
     }
     match &reply.result {
-        Some(Value::String(text)) => context.ui.line(text)?,
+        Some(Value::String(text)) => context.ui.text(text)?,
         Some(value) => context.ui.json(value)?,
         None => {}
     }

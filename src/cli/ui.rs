@@ -11,12 +11,14 @@ use owo_colors::{OwoColorize, Style};
 use serde::Serialize;
 
 use super::failure::Failure;
+use crate::ids::is_hidden;
 
 /// The two streams of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
     color_out: bool,
     color_err: bool,
+    terminal_out: bool,
     terminal_err: bool,
     quiet: bool,
     /// How much more than usual is told.
@@ -27,10 +29,11 @@ impl Ui {
     /// Looks at the two streams once.
     #[must_use]
     pub fn new(no_color: bool, quiet: bool, verbose: u8) -> Self {
-        let terminal_err = io::stderr().is_terminal();
+        let (terminal_out, terminal_err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         Self {
-            color_out: !no_color && io::stdout().is_terminal(),
+            color_out: !no_color && terminal_out,
             color_err: !no_color && terminal_err,
+            terminal_out,
             terminal_err,
             quiet,
             verbose,
@@ -60,6 +63,14 @@ impl Ui {
         out.flush()
     }
 
+    /// Writes text of others to standard output: as it is, but where it could drive a terminal.
+    ///
+    /// # Errors
+    /// The stream's.
+    pub fn text(&self, text: &str) -> io::Result<()> {
+        if self.terminal_out { self.line(lines_of(text)) } else { self.line(text) }
+    }
+
     /// Writes bytes to standard output as they are.
     ///
     /// # Errors
@@ -75,7 +86,8 @@ impl Ui {
     /// # Errors
     /// The stream's.
     pub fn json<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Failure> {
-        self.line(serde_json::to_string_pretty(value)?)?;
+        let text = serde_json::to_string_pretty(value)?;
+        self.line(if self.terminal_out { tame(&text) } else { text })?;
         Ok(())
     }
 
@@ -212,6 +224,19 @@ pub fn lines_of(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
+/// JSON in which no string can drive a terminal or turn its text around.
+fn tame(json: &str) -> String {
+    let drives = |c: char| c != '\n' && (c.is_control() || is_hidden(c));
+    let shown = |c: char| -> String {
+        let mut units = [0; 2];
+        match drives(c) {
+            true => c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+            false => c.to_string(),
+        }
+    };
+    json.chars().map(shown).collect()
+}
+
 /// `now`-relative time in the largest unit: `12 s`, `3 min`, `5 h`, `2 d`; the text itself when it is no time.
 #[must_use]
 pub fn since(rfc3339: &str, now: jiff::Timestamp) -> String {
@@ -243,6 +268,10 @@ mod tests {
     fn text_of_others_cannot_drive_the_terminal() {
         assert_eq!(plain("a\x1b[31mb\nc"), "a [31mb c");
         assert_eq!(lines_of("a\x1b]0;x\x07\nb\tc"), "a\u{fffd}]0;x\u{fffd}\nb\tc");
+        assert_eq!(
+            tame("{\n  \"\u{9b}2J\u{202e}ü\u{e0001}\"\n}"),
+            "{\n  \"\\u009b2J\\u202eü\\udb40\\udc01\"\n}"
+        );
     }
 
     #[test]
