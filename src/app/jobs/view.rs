@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     plan::waiting_for,
-    scene::{Scene, names},
+    scene::{Missing, Scene, names},
 };
 use crate::{
     app::job_types::{JobView, JobWritten, LastRunView, NotifyView, TriggerView},
@@ -21,8 +21,9 @@ use crate::{
 impl Scene {
     /// A job.
     pub(super) fn view(&mut self, conn: &db::Conn, job: &JobRow) -> Result<JobView, DbError> {
-        let missing = names(self.missing(conn, &job.agent, &job.spec)?);
+        let missing = self.missing(conn, &job.agent, &job.spec)?;
         let waiting_reason = if job.enabled { self.why_not_now(conn, job, &missing)? } else { None };
+        let missing = names(missing);
         let spec = &job.spec;
         let time = |at: Timestamp| self.shown(job, at);
         let text = |text: &String| self.masked(text);
@@ -101,11 +102,9 @@ impl Scene {
 
     /// Why a job has no fire time ahead.
     pub(super) fn why_none(&mut self, conn: &db::Conn, job: &JobRow) -> Result<String, DbError> {
-        let missing = names(self.missing(conn, &job.agent, &job.spec)?);
-        let why = match self.why_disabled(job, &missing) {
-            Some(why) => Some(why),
-            None => self.why_not_now(conn, job, &missing)?,
-        };
+        let missing = self.missing(conn, &job.agent, &job.spec)?;
+        let not_now = self.why_not_now(conn, job, &missing)?;
+        let why = self.why_disabled(job, &names(missing)).or(not_now);
         Ok(why.unwrap_or_else(|| "it has no fire time ahead".to_owned()))
     }
 
@@ -119,7 +118,7 @@ impl Scene {
         &mut self,
         conn: &db::Conn,
         job: &JobRow,
-        missing: &[String],
+        missing: &[Missing],
     ) -> Result<Option<String>, DbError> {
         let agent = &job.agent;
         if self.agent(agent).is_none() {
@@ -148,7 +147,8 @@ impl Scene {
             return Ok(Some(format!("{failed}: nothing starts before {until}")));
         }
         if !missing.is_empty() {
-            return Ok(Some(format!("its runs fail: {} does not exist now", missing.join(", "))));
+            let why: Vec<&str> = missing.iter().map(|missing| missing.detail.as_str()).collect();
+            return Ok(Some(format!("its runs fail: {}", why.join("; "))));
         }
         Ok(match &job.spec.trigger {
             TriggerSpec::Manual => Some("it is manual: it runs when somebody asks".to_owned()),

@@ -54,7 +54,7 @@ async fn a_job_whose_tool_went_says_so() {
     bench.configure("").await;
     let now = bench.job(job.id).await;
     assert_eq!((now.enabled, now.missing_tools), (true, vec!["late-tool".to_owned()]));
-    assert!(now.waiting_reason.unwrap().contains("late-tool does not exist now"));
+    assert!(now.waiting_reason.unwrap().starts_with("its runs fail: the agent has no tool \"late-tool\""));
 }
 
 #[tokio::test(flavor = "multi_thread")]
