@@ -37,6 +37,7 @@ skep: what an agent and its scripts may ask of the supervisor. Answers are JSON.
   skep mcp                                        serve the tools to an MCP client on standard input and output
   skep job list                                   list the agent's jobs
 
+A process of an agent-tier run may use `tools`, `run`, `mcp` and `prompt` alone: it is held to its job's tools.
 FILE may be `-` for standard input. SKEP_API names the supervisor's socket (/skep/api.sock).
 Exit codes: 0, 1 (it failed; the reason is on standard error), 2 (wrong usage).
 ";
