@@ -20,6 +20,7 @@
 //!   listing. One step per agent at a time.
 //! - A container is adopted after a comparison with its specification and with the mounts that its init sees.
 //! - Published bytes never change; what an agent can write is copied before it is looked at.
+//! - What an agent-tier run starts is held to that run at the agent's door, by the runner above whoever connects.
 //! - Secrets have no `Debug` and no `Serialize`; they travel from the store to the init, and to the targets of notices
 //!   that name them, and nowhere else.
 //! - bollard stays in `engine/docker*`, rusqlite in `db`, axum in `api`, rmcp in `mcp` and `api`, the crate notify in

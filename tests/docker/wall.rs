@@ -119,18 +119,16 @@ print(answer.split()[1].decode(), answer.split(b'\r\n\r\n')[1].decode(), flush=T
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_of_a_run_gets_out_of_it_while_others_keep_their_rights() {
     let hive = hive().await;
-    let script = format!(
-        r#"
+    let hiding = r#"
 export -f ask
 (setsid bash -c '(sleep 0.3; ask GET /v1/agents/one > orphan.new; mv orphan.new orphan; sleep 300) & disown' &)
 until [ -e orphan ]; do sleep 0.05; done; cat orphan
 python3 -c "$HAND_ON_SCRIPT" &
 wait; sleep 0.5
-env -i /usr/bin/curl -s -o /dev/null -w '%{{http_code}} {{}}\n' --unix-socket /skep/api.sock http://skep/v1/agents/one
-for i in $(seq 100); do curl -s -o /dev/null -w '%{{http_code}}\n' --unix-socket /skep/api.sock http://skep/v1/agents/one & done | sort | uniq -c
-touch ready; until [ -e done ]; do sleep 0.05; done"#
-    );
-    let script = format!("{ASK}HAND_ON_SCRIPT=$(cat <<'PY'\n{HAND_ON}\nPY\n)\n{script}");
+env -i /usr/bin/curl -s -o /dev/null -w '%{http_code} {}\n' --unix-socket /skep/api.sock http://skep/v1/agents/one
+for i in $(seq 100); do curl -s -o /dev/null -w '%{http_code}\n' --unix-socket /skep/api.sock http://skep/v1/agents/one & done | sort | uniq -c
+touch ready; until [ -e done ]; do sleep 0.05; done"#;
+    let script = format!("{ASK}HAND_ON_SCRIPT=$(cat <<'PY'\n{HAND_ON}\nPY\n)\n{hiding}");
     let job = hive.job("hiding", json!({ "instructions": script })).await;
     let run = hive.run(job).await;
     hive.sh_until("one", "test -e ready").await;

@@ -39,8 +39,9 @@ skep: what an agent and its scripts may ask of the supervisor. Answers are JSON.
   skep mcp                                        serve the tools to an MCP client on standard input and output
   skep job list                                   list the agent's jobs
 
-Tools are the agent's own; in a run that follows instructions those that its job requires, and each call is a step.
-Values of --arg are texts; where a tool wants a number or a boolean they become one.
+Tools are the agent's own. Values of --arg are texts; where a tool wants a number or a boolean they become one.
+A process of an agent-tier run may use `tools`, `call`, `run`, `mcp` and `prompt` alone: it is held to the tools that its
+job requires, and each call is a step.
 FILE may be `-` for standard input. SKEP_API names the supervisor's socket (/skep/api.sock).
 Exit codes: 0, 1 (it failed; the reason is on standard error), 2 (wrong usage).
 ";
