@@ -1,21 +1,26 @@
 //! One connection to a server.
+#![expect(deprecated, reason = "servers up to 2025-11-25 log, and are told how much")]
 
 use std::{
     collections::HashSet,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use rmcp::{
-    ClientHandler, ErrorData, RoleClient,
+    ClientHandler, RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
-        ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
-        ServerNotification, ServerResult, SubscriptionFilter, Tool,
+        ClientRequest, GetMeta, Implementation, ListToolsRequest, LoggingLevel, PaginatedRequestParams,
+        ProtocolVersion, ServerNotification, ServerResult, SetLevelRequest, SetLevelRequestParams,
+        SubscriptionFilter, Tool,
     },
     service::{
         ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, PeerRequestOptions,
-        RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
+        RunningService, serve_client_with_lifecycle_and_ct,
     },
     transport::{IntoTransport, async_rw::AsyncRwTransport},
 };
@@ -28,8 +33,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    calls::{Calls, Tap},
     fault::{MAX_MESSAGE, McpFault},
     gate::{self, Gate},
+    line::{Speaker, grade},
 };
 
 /// Tools of one server, and what their descriptions may have together.
@@ -82,12 +89,14 @@ pub struct Connection {
     service: RunningService<RoleClient, Host>,
     gate: Arc<Gate>,
     watch: Watch,
+    calls: Arc<Calls>,
+    /// How detailed the server was asked to log.
+    detail: AtomicU8,
 }
 
 /// This side of a connection: it offers a server nothing.
 pub(super) struct Host {
     changed: Arc<Notify>,
-    gate: Arc<Gate>,
 }
 
 impl ClientHandler for Host {
@@ -95,11 +104,6 @@ impl ClientHandler for Host {
         let skep = Implementation::new("skep", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), skep)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-    }
-
-    async fn ping(&self, _: RequestContext<RoleClient>) -> Result<(), ErrorData> {
-        // Over HTTP nothing else counts messages.
-        self.gate.message().map_err(|e| ErrorData::internal_error(e.to_string(), None))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -136,8 +140,10 @@ impl Connection {
         E: std::error::Error + Send + Sync + 'static,
     {
         let watch = Watch { changed: Arc::default(), over: gate.over.clone() };
-        let host = Host { changed: watch.changed.clone(), gate: gate.clone() };
+        let host = Host { changed: watch.changed.clone() };
         let shut = gate.shut.clone();
+        let calls = Arc::<Calls>::default();
+        let transport = Tap { inner: transport.into_transport(), calls: calls.clone(), gate: gate.clone() };
         let serve = serve_client_with_lifecycle_and_ct(host, transport, mode, shut.child_token());
         let shaken = tokio::select! {
             shaken = timeout(within, serve) => shaken,
@@ -148,7 +154,7 @@ impl Connection {
         let peer = service.peer();
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         follow(peer.clone(), watch.clone());
-        Ok(Self { service, gate, watch })
+        Ok(Self { service, gate, watch, calls, detail: AtomicU8::new(grade(LoggingLevel::Info)) })
     }
 
     /// What it tells of by itself.
@@ -209,7 +215,8 @@ impl Connection {
         Err(McpFault::Odd(format!("its list of tools has more than {MAX_PAGES} pages")))
     }
 
-    /// Calls a tool. When the time is up or `ended` is cancelled, the server is told.
+    /// Calls a tool. When the time is up or `ended` is cancelled, the server is told. What it says beside its answer goes
+    /// to the speaker.
     ///
     /// # Errors
     /// See [`McpFault`]; a tool that failed is no error.
@@ -219,9 +226,15 @@ impl Connection {
         args: Map<String, Value>,
         within: Duration,
         ended: &CancellationToken,
+        speaker: Option<Speaker>,
     ) -> Result<Answer, McpFault> {
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(args);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        if let Some(level) = speaker.as_ref().and_then(|speaker| speaker.ears().logs) {
+            self.want_logs(&mut request, level).await;
+        }
+        let flight = self.calls.begin(speaker);
+        flight.mark(&mut request);
         match self.ask(request, within, within, ended).await? {
             ServerResult::CallToolResult(result) => Ok(Answer {
                 structured: result.structured_content,
@@ -270,6 +283,27 @@ impl Connection {
         Err(fault)
     }
 
+    fn is_newest(&self) -> bool {
+        self.service.peer().peer_info().is_some_and(|info| is_newest(&info.protocol_version))
+    }
+
+    /// Asks for log messages with a request, or where servers keep one level for all, for as detailed ones as anybody
+    /// ever wanted; whoever wants fewer is told fewer.
+    async fn want_logs(&self, request: &mut ClientRequest, level: LoggingLevel) {
+        if self.is_newest() {
+            request.get_meta_mut().set_log_level(level);
+            return;
+        }
+        let peer = self.service.peer();
+        let logs = peer.peer_info().is_some_and(|info| info.capabilities.logging.is_some());
+        if logs && self.detail.fetch_min(grade(level), Ordering::Relaxed) > grade(level) {
+            let request = SetLevelRequest::new(SetLevelRequestParams::new(level));
+            let never = CancellationToken::new();
+            // A server that does not do it logs what it likes.
+            drop(self.ask(ClientRequest::SetLevelRequest(request), LEAVE, LEAVE, &never).await);
+        }
+    }
+
     /// Ends it.
     pub fn shut(&self) {
         self.gate.shut();
@@ -282,12 +316,14 @@ impl Drop for Connection {
     }
 }
 
+fn is_newest(version: &ProtocolVersion) -> bool {
+    !version.has_initialize()
+}
+
 /// Servers of the newest protocol tell of changes only to those who subscribe; all tell of their end by it.
 fn follow(peer: Peer<RoleClient>, watch: Watch) {
     tokio::spawn(async move {
-        let newest =
-            peer.peer_info().is_some_and(|info| info.protocol_version == ProtocolVersion::V_2026_07_28);
-        if newest {
+        if peer.peer_info().is_some_and(|info| is_newest(&info.protocol_version)) {
             let listen = async {
                 let filter = SubscriptionFilter::builder().tools_list_changed().build();
                 let Ok(mut told) = peer.listen(filter).await else { return };

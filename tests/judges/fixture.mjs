@@ -28,23 +28,49 @@ const tools = {
   test_error_handling: { content: [text('This tool intentionally returns an error for testing')], isError: true },
 };
 
+const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+const tell = (method, params) => send({ method, params });
+const pause = () => new Promise((resolve) => setTimeout(resolve, 50));
+
+/** Tools that say something before they answer. */
+const talkers = {
+  test_tool_with_progress: async ({ _meta }) => {
+    for (const progress of [0, 50, 100]) {
+      tell('notifications/progress', { progressToken: _meta.progressToken, progress, total: 100 });
+      await pause();
+    }
+    return { content: [text('Told of its progress.')] };
+  },
+  test_tool_with_logging: async () => {
+    for (const data of ['Tool execution started', 'Tool processing data', 'Tool execution completed']) {
+      tell('notifications/message', { level: 'info', data });
+      await pause();
+    }
+    return { content: [text('Logged what it did.')] };
+  },
+};
+
 const methods = {
   initialize: ({ protocolVersion }) => ({
     protocolVersion,
-    capabilities: { tools: {} },
+    capabilities: { tools: {}, logging: {} },
     serverInfo: { name: 'fixture', version: '1.0.0' },
   }),
   ping: () => ({}),
+  'logging/setLevel': () => ({}),
   'tools/list': () => ({
-    tools: Object.keys(tools).map((name) => ({ name, description: `Is ${name}.`, inputSchema: { type: 'object' } })),
+    tools: Object.keys({ ...tools, ...talkers }).map((name) => ({
+      name,
+      description: `Is ${name}.`,
+      inputSchema: { type: 'object' },
+    })),
   }),
-  'tools/call': ({ name }) => tools[name],
+  'tools/call': (params) => tools[params.name] ?? talkers[params.name]?.(params),
 };
 
-createInterface({ input: process.stdin }).on('line', (line) => {
+createInterface({ input: process.stdin }).on('line', async (line) => {
   const { id, method, params } = JSON.parse(line);
   if (id === undefined) return;
-  const result = methods[method]?.(params ?? {});
-  const told = result ? { result } : { error: { code: -32601, message: `there is no ${method}` } };
-  console.log(JSON.stringify({ jsonrpc: '2.0', id, ...told }));
+  const result = await methods[method]?.(params ?? {});
+  send({ id, ...(result ? { result } : { error: { code: -32601, message: `there is no ${method}` } }) });
 });

@@ -1,6 +1,7 @@
 //! What the MCP server answers: tools, and the agent's skills as resources (SEP-2640).
 //!
 //! One value serves a request, or a session; who asks is read from each request.
+#![expect(deprecated, reason = "clients up to 2025-11-25 set a level of log messages")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use rmcp::{
         GetSkillRequestParams, GetSkillResult, Implementation, ListResourcesResult, ListSkillsResult,
         ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
         ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-        ServerConfig, SubscriptionFilter, Tool,
+        ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
@@ -20,10 +21,17 @@ use serde_json::Map;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{names, results, sessions::Who, skills};
+use super::{
+    names,
+    relay::{self, Level},
+    results,
+    sessions::Who,
+    skills,
+};
 use crate::{
     app::{Hive, tools::types::ToolReply, types::AppError},
     ids::AgentId,
+    mcp::Line,
     tools,
 };
 
@@ -41,6 +49,7 @@ pub(super) struct Gone(pub CancellationToken);
 pub(super) struct Server {
     hive: Arc<Hive>,
     of_run: bool,
+    level: Arc<Level>,
 }
 
 type Context = RequestContext<RoleServer>;
@@ -87,7 +96,7 @@ fn page<T>(all: Vec<T>, params: Option<PaginatedRequestParams>) -> Answer<(Vec<T
 
 impl Server {
     pub(super) fn new(hive: Arc<Hive>, of_run: bool) -> Self {
-        Self { hive, of_run }
+        Self { hive, of_run, level: Arc::default() }
     }
 
     async fn tools(&self, who: &Who) -> Result<Vec<Tool>, AppError> {
@@ -127,13 +136,18 @@ impl Server {
         Ok(all.into_iter().find(|own| names::shown(own) == name).unwrap_or(name))
     }
 
-    async fn call(&self, who: &Who, params: CallToolRequestParams) -> Answer<CallToolResult> {
+    async fn call(
+        &self,
+        who: &Who,
+        params: CallToolRequestParams,
+        line: Option<Line>,
+    ) -> Answer<CallToolResult> {
         let name = match self.own_name(who, params.name.into_owned()).await {
             Ok(name) => name,
             Err(error) => return Ok(results::failed(error.to_string())),
         };
         let args = params.arguments.unwrap_or_default();
-        match self.made(who, &name, args).await {
+        match self.made(who, &name, args, line).await {
             Ok(reply) => Ok(results::result(reply)),
             Err(error) => match self.unknown(who, &name, &error).await {
                 Some(why) => Err(ErrorData::invalid_params(why, None)),
@@ -147,13 +161,14 @@ impl Server {
         who: &Who,
         name: &str,
         args: Map<String, serde_json::Value>,
+        line: Option<Line>,
     ) -> Result<ToolReply, AppError> {
         match who.run {
             Some(run) => {
                 let called = self.hive.call_run_tool(who.caller.as_ref(), run, name, &args).await?;
                 Ok(called.reply)
             }
-            None => self.hive.call_tool(who.caller.as_ref(), &who.agent, name, args).await,
+            None => self.hive.call_tool_over(who.caller.as_ref(), &who.agent, name, args, line).await,
         }
     }
 
@@ -201,6 +216,7 @@ impl ServerHandler for Server {
             .enable_tool_list_changed()
             .enable_resources()
             .enable_resources_list_changed()
+            .enable_logging()
             .enable_skills_with_directory_read()
             .build();
         ServerConfig::new(all)
@@ -208,9 +224,12 @@ impl ServerHandler for Server {
             .with_instructions("The tools and skills of an agent. get_tool_catalog lists the tools in short.")
     }
 
-    // Nothing is told of a level, so every level is kept.
-    #[expect(deprecated, reason = "clients up to 2025-11-25 ask for it")]
-    async fn set_level(&self, _: rmcp::model::SetLevelRequestParams, _: Context) -> Answer<()> {
+    async fn set_level(&self, params: SetLevelRequestParams, ctx: Context) -> Answer<()> {
+        let newest = ctx.protocol_version().is_some_and(|version| !version.has_initialize());
+        if self.of_run || newest {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "nothing is logged here", None));
+        }
+        self.level.set(params.level);
         Ok(())
     }
 
@@ -229,15 +248,12 @@ impl ServerHandler for Server {
 
     async fn call_tool(&self, params: CallToolRequestParams, ctx: Context) -> Answer<CallToolResponse> {
         let who = who(&ctx)?;
-        let parts = ctx.extensions.get::<Parts>();
-        let gone = parts.and_then(|parts| parts.extensions.get::<Gone>()).cloned();
-        let gone = gone.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))?;
-        // A call that is dropped is ended, with its process.
-        tokio::select! {
-            called = self.call(&who, params) => Ok(called?.into()),
-            () = ctx.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
-            () = gone.0.cancelled() => Err(ErrorData::internal_error("the caller has gone", None)),
-        }
+        // The clients of a run's endpoint have no stream to hear on.
+        let (line, heard) = match self.of_run {
+            true => (None, None),
+            false => Some(relay::open(&ctx, &self.level)).unzip(),
+        };
+        Ok(relay::attend(&ctx, heard, self.call(&who, params, line)).await??.into())
     }
 
     async fn list_resources(

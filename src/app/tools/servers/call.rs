@@ -14,7 +14,7 @@ use crate::{
         types::AppError,
     },
     ids::SkillId,
-    mcp::McpFault,
+    mcp::{McpFault, Speaker},
 };
 
 /// How long it may take until it is known what became of a server that ended.
@@ -40,8 +40,10 @@ pub(in crate::app) async fn call(
         () = tokio::time::sleep(call.limit) => return Ok(late(call, server)),
     };
     let left = call.limit.saturating_sub(began.elapsed());
-    let answered = using.connection.call(&call.tool.name, call.args.clone(), left, &call.ended).await;
     let masker = hive.world().masker.clone();
+    let speaker = call.line.clone().map(|line| Speaker::new(line, masker.clone()));
+    let args = call.args.clone();
+    let answered = using.connection.call(&call.tool.name, args, left, &call.ended, speaker).await;
     let failed = |why: String| {
         let why = format!("the MCP server {server}: {why}");
         Ok(ToolReply::failed(&call.name, masker.mask_str(&why).into_owned()))

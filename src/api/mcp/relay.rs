@@ -1,0 +1,128 @@
+//! Beside the answer to a request: what a skill's server says meanwhile goes to the client that asked, in its order and
+//! before the answer.
+#![expect(deprecated, reason = "clients up to 2025-11-25 are sent log messages")]
+
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicU8, Ordering},
+    time::Duration,
+};
+
+use axum::http::request::Parts;
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{LoggingLevel, ProgressToken, ProtocolVersion},
+    service::{Peer, RequestContext},
+};
+use tokio::{sync::mpsc, time::timeout};
+
+use super::server::Gone;
+use crate::mcp::{Ears, Line, Said};
+
+/// A client that does not take a message within this time is told no more of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Context = RequestContext<RoleServer>;
+
+/// Which log messages a session wants: the least grave, as the client set it.
+pub(super) struct Level(AtomicU8);
+
+const LEVELS: [LoggingLevel; 8] = [
+    LoggingLevel::Debug,
+    LoggingLevel::Info,
+    LoggingLevel::Notice,
+    LoggingLevel::Warning,
+    LoggingLevel::Error,
+    LoggingLevel::Critical,
+    LoggingLevel::Alert,
+    LoggingLevel::Emergency,
+];
+
+impl Default for Level {
+    fn default() -> Self {
+        Self(AtomicU8::new(LoggingLevel::Info as u8))
+    }
+}
+
+impl Level {
+    pub(super) fn set(&self, level: LoggingLevel) {
+        self.0.store(level as u8, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> LoggingLevel {
+        LEVELS[usize::from(self.0.load(Ordering::Relaxed)) % LEVELS.len()]
+    }
+}
+
+/// The client's end of a line.
+pub(super) struct Heard {
+    said: mpsc::Receiver<Said>,
+    token: Option<ProgressToken>,
+}
+
+/// A line to the client that sent a request.
+pub(super) fn open(ctx: &Context, level: &Level) -> (Line, Heard) {
+    let token = ctx.meta.get_progress_token();
+    // Since 2026-07-28 each request says which log messages it wants, before that a session does.
+    let newest = ctx.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+    let logs = if newest { ctx.meta.log_level() } else { Some(level.get()) };
+    let (line, said) = Line::new(Ears { progress: token.is_some(), logs });
+    (line, Heard { said, token })
+}
+
+/// Sees the work on a request to its end, and passes on what is heard meanwhile. A call that is dropped is ended, with
+/// its process.
+///
+/// # Errors
+/// The client cancelled the request, or has gone.
+pub(super) async fn attend<T>(
+    ctx: &Context,
+    mut heard: Option<Heard>,
+    work: impl Future<Output = T>,
+) -> Result<T, ErrorData> {
+    let gone = ctx.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Gone>());
+    let gone = gone.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))?;
+    let mut work = pin!(work);
+    loop {
+        let said = async {
+            match &mut heard {
+                Some(heard) => heard.said.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ctx.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
+            () = gone.0.cancelled() => return Err(ErrorData::internal_error("the caller has gone", None)),
+            said = said => match said {
+                Some(said) => pass(ctx, &mut heard, said).await,
+                None => heard = None,
+            },
+            done = &mut work => {
+                while let Some(Ok(said)) = heard.as_mut().map(|heard| heard.said.try_recv()) {
+                    pass(ctx, &mut heard, said).await;
+                }
+                return Ok(done);
+            }
+        }
+    }
+}
+
+async fn pass(ctx: &Context, heard: &mut Option<Heard>, said: Said) {
+    let Some(token) = heard.as_ref().map(|heard| heard.token.clone()) else { return };
+    if !matches!(timeout(PATIENCE, tell(&ctx.peer, token, said)).await, Ok(true)) {
+        *heard = None;
+    }
+}
+
+/// False: the client cannot be told.
+async fn tell(peer: &Peer<RoleServer>, token: Option<ProgressToken>, said: Said) -> bool {
+    match (said, token) {
+        (Said::Progress(mut params), Some(token)) => {
+            params.progress_token = token;
+            peer.notify_progress(params).await.is_ok()
+        }
+        (Said::Progress(_), None) => true,
+        (Said::Log(params), _) => peer.notify_logging_message(params).await.is_ok(),
+    }
+}
