@@ -3,27 +3,38 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use rmcp::{
-    RoleClient,
+    ErrorData, RoleClient,
     model::{
-        ClientRequest, GetExtensions, GetMeta, JsonRpcMessage, LoggingMessageNotificationParam,
-        ProgressNotificationParam, ProgressToken, ServerNotification,
+        ClientRequest, ClientResult, ErrorCode, GetExtensions, GetMeta, JsonRpcMessage, JsonRpcRequest,
+        LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, RequestId,
+        ServerNotification, ServerRequest,
     },
-    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    service::{InboundStreamOrigin, RequestContext, RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{gate::Gate, line::Speaker};
+
+/// Questions of one call at a time.
+const QUESTIONS: u32 = 8;
 
 /// A request that a server works on for somebody.
 pub(super) struct Flight {
     /// None: whoever called can hear nothing beside the answer.
     speaker: Option<Speaker>,
     /// Once it was sent.
-    token: Mutex<Option<ProgressToken>>,
+    sent: Mutex<Option<(RequestId, Option<ProgressToken>)>>,
+    /// Questions without an answer.
+    open: AtomicU32,
+    over: CancellationToken,
 }
 
 /// See the module.
@@ -33,21 +44,26 @@ pub(super) struct Calls(Mutex<Vec<Arc<Flight>>>);
 impl Calls {
     /// A call begins, and is in flight until the guard is dropped.
     pub(super) fn begin(self: &Arc<Self>, speaker: Option<Speaker>) -> InFlight {
-        let flight = Arc::new(Flight { speaker, token: Mutex::default() });
+        let (sent, open, over) = Default::default();
+        let flight = Arc::new(Flight { speaker, sent, open, over });
         lock(&self.0).push(flight.clone());
         InFlight { calls: self.clone(), flight }
     }
 
-    /// Before a request is written: what comes of it later is known by its token.
-    fn sent(request: &ClientRequest) {
+    /// Before a request is written: what comes of it later is known by its id and its token.
+    fn sent(JsonRpcRequest { id, request, .. }: &JsonRpcRequest<ClientRequest>) {
         if let Some(flight) = request.extensions().get::<Arc<Flight>>() {
-            *lock(&flight.token) = request.get_meta().get_progress_token();
+            *lock(&flight.sent) = Some((id.clone(), request.get_meta().get_progress_token()));
         }
     }
 
     fn progress(&self, params: &ProgressNotificationParam) {
         let calls = lock(&self.0);
-        let its = |flight: &&Arc<Flight>| lock(&flight.token).as_ref() == Some(&params.progress_token);
+        let its = |flight: &&Arc<Flight>| {
+            lock(&flight.sent)
+                .as_ref()
+                .is_some_and(|(_, token)| token.as_ref() == Some(&params.progress_token))
+        };
         if let Some(speaker) = calls.iter().find(its).and_then(|flight| flight.speaker.as_ref()) {
             speaker.progress(params);
         }
@@ -62,6 +78,58 @@ impl Calls {
             speaker.log(params);
         }
     }
+
+    /// Has the client answer a question whose call it belongs to.
+    ///
+    /// # Errors
+    /// It cannot be told whose call that is, its client cannot be asked, or the call is over.
+    pub(super) async fn relay(
+        &self,
+        request: ServerRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        let flight = self.asking(context.extensions.get())?;
+        if flight.open.fetch_add(1, Ordering::Relaxed) >= QUESTIONS {
+            flight.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(ErrorData::internal_error("it asks too much at once", None));
+        }
+        let answered = async {
+            let asked = flight.speaker.as_ref().ok_or_else(|| refusal(NOBODY))?.ask(request)?;
+            tokio::select! {
+                answer = asked => answer.map_err(|_| refusal("the client that called is gone"))?,
+                () = flight.over.cancelled() => Err(refusal("the call is over that this belongs to")),
+                () = context.ct.cancelled() => Err(refusal("the question was withdrawn")),
+            }
+        };
+        let answered = answered.await;
+        flight.open.fetch_sub(1, Ordering::Relaxed);
+        answered
+    }
+
+    /// The call that a question belongs to. Over HTTP it comes on the stream of its call. Over pipes nothing in it says
+    /// which call it is of, so it is that of the only call in flight, whoever made it; with several it is refused, since
+    /// one caller (the agent) would read in its answer what another (the operator) was asked for. No connection is
+    /// shared by agents.
+    fn asking(&self, origin: Option<&InboundStreamOrigin>) -> Result<Arc<Flight>, ErrorData> {
+        let calls = lock(&self.0);
+        if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
+            let its = |flight: &&Arc<Flight>| lock(&flight.sent).as_ref().is_some_and(|(sent, _)| sent == id);
+            return calls.iter().find(its).cloned().ok_or_else(|| refusal(NOBODY));
+        }
+        match calls.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(refusal("no call is in flight, so there is nobody to ask")),
+            _ => Err(refusal(
+                "several calls are in flight, and nothing says whose question this is: ask when one is alone",
+            )),
+        }
+    }
+}
+
+const NOBODY: &str = "whoever called is no MCP client that can be asked";
+
+fn refusal(why: &'static str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
 }
 
 /// A call in flight, until it is dropped.
@@ -79,6 +147,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        self.flight.over.cancel();
         lock(&self.calls.0).retain(|flight| !Arc::ptr_eq(flight, &self.flight));
     }
 }
@@ -103,7 +172,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(request) = &item {
-            Calls::sent(&request.request);
+            Calls::sent(request);
         }
         self.inner.send(item)
     }

@@ -1,5 +1,5 @@
 //! One connection to a server.
-#![expect(deprecated, reason = "servers up to 2025-11-25 log, and are told how much")]
+#![expect(deprecated, reason = "servers up to 2025-11-25 log, sample and ask for roots")]
 
 use std::{
     collections::HashSet,
@@ -11,16 +11,18 @@ use std::{
 };
 
 use rmcp::{
-    ClientHandler, RoleClient,
+    ClientHandler, ErrorData, RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
-        ClientRequest, GetMeta, Implementation, ListToolsRequest, LoggingLevel, PaginatedRequestParams,
-        ProtocolVersion, ServerNotification, ServerResult, SetLevelRequest, SetLevelRequestParams,
-        SubscriptionFilter, Tool,
+        ClientRequest, ClientResult, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult,
+        ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationCapability, Extensions,
+        FormElicitationCapability, GetMeta, Implementation, ListRootsRequest, ListRootsResult,
+        ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerNotification,
+        ServerResult, SetLevelRequest, SetLevelRequestParams, SubscriptionFilter, Tool,
     },
     service::{
         ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, PeerRequestOptions,
-        RunningService, serve_client_with_lifecycle_and_ct,
+        RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
     },
     transport::{IntoTransport, async_rw::AsyncRwTransport},
 };
@@ -94,21 +96,60 @@ pub struct Connection {
     detail: AtomicU8,
 }
 
-/// This side of a connection: it offers a server nothing.
+/// This side of a connection. A server is started before it is known who will call and what their clients can do, so it
+/// is offered what any of them may; a question that the caller of the moment cannot answer gets an error.
 pub(super) struct Host {
     changed: Arc<Notify>,
+    calls: Arc<Calls>,
 }
 
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
         let skep = Implementation::new("skep", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), skep)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        let mut offered = ClientCapabilities::builder().enable_sampling().enable_roots().build();
+        // Forms alone: a URL of a server would be opened on the word of the hive.
+        let form = FormElicitationCapability::default();
+        offered.elicitation = Some(ElicitationCapability::new().with_form(form));
+        ClientConfig::new(offered, skep).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        match self.calls.relay(CreateMessageRequest::new(params).into(), context).await? {
+            ClientResult::CreateMessageResult(result) => Ok(*result),
+            _ => Err(odd()),
+        }
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        match self.calls.relay(ElicitRequest::new(params).into(), context).await? {
+            ClientResult::ElicitResult(result) => Ok(result),
+            _ => Err(odd()),
+        }
+    }
+
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let request = ListRootsRequest { method: Default::default(), extensions: Extensions::default() };
+        match self.calls.relay(request.into(), context).await? {
+            ClientResult::ListRootsResult(result) => Ok(result),
+            _ => Err(odd()),
+        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.notify_one();
     }
+}
+
+fn odd() -> ErrorData {
+    ErrorData::internal_error("the client's answer is none to this question", None)
 }
 
 impl Connection {
@@ -140,9 +181,9 @@ impl Connection {
         E: std::error::Error + Send + Sync + 'static,
     {
         let watch = Watch { changed: Arc::default(), over: gate.over.clone() };
-        let host = Host { changed: watch.changed.clone() };
-        let shut = gate.shut.clone();
         let calls = Arc::<Calls>::default();
+        let host = Host { changed: watch.changed.clone(), calls: calls.clone() };
+        let shut = gate.shut.clone();
         let transport = Tap { inner: transport.into_transport(), calls: calls.clone(), gate: gate.clone() };
         let serve = serve_client_with_lifecycle_and_ct(host, transport, mode, shut.child_token());
         let shaken = tokio::select! {

@@ -6,9 +6,15 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam};
+use rmcp::{
+    ErrorData,
+    model::{
+        ClientResult, ElicitRequestParams, ErrorCode, LoggingLevel, LoggingMessageNotificationParam,
+        ProgressNotificationParam, ServerRequest,
+    },
+};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::secrets::mask::Masker;
 
@@ -22,6 +28,19 @@ pub struct Ears {
     pub progress: bool,
     /// The least grave log messages that it wants; none: it wants none.
     pub logs: Option<LoggingLevel>,
+    /// What it may be asked before it gets its answer.
+    pub asks: Asks,
+}
+
+/// What a client announced that a server may ask of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asks {
+    /// Its model's words.
+    pub sampling: bool,
+    /// Its user's answers to a form.
+    pub elicitation: bool,
+    /// The folders that it works in.
+    pub roots: bool,
 }
 
 /// What a server said.
@@ -31,6 +50,17 @@ pub enum Said {
     Progress(ProgressNotificationParam),
     /// A log message.
     Log(LoggingMessageNotificationParam),
+    /// A question, which somebody waits for the answer to.
+    Question(Question),
+}
+
+/// A question of a server.
+#[derive(Debug)]
+pub struct Question {
+    /// What it asks.
+    pub request: ServerRequest,
+    /// Where the answer goes; closed when nobody waits for it any more.
+    pub answer: oneshot::Sender<Result<ClientResult, ErrorData>>,
 }
 
 /// The server's end of a line.
@@ -54,13 +84,15 @@ impl Line {
 pub struct Speaker {
     line: Line,
     masker: Masker,
+    /// What its questions begin with.
+    name: String,
 }
 
 impl Speaker {
-    /// A server that speaks into this line, without secrets.
+    /// A server of this name that speaks into this line, without secrets.
     #[must_use]
-    pub fn new(line: Line, masker: Masker) -> Self {
-        Self { line, masker }
+    pub fn new(line: Line, masker: Masker, name: String) -> Self {
+        Self { line, masker, name }
     }
 
     pub(super) fn ears(&self) -> &Ears {
@@ -77,6 +109,51 @@ impl Speaker {
         if self.line.ears.logs.is_some_and(|least| grade(params.level) >= grade(least)) {
             self.say(self.masked(params).map(Said::Log));
         }
+    }
+
+    /// Asks the client.
+    ///
+    /// # Errors
+    /// The client did not announce that it can be asked this.
+    pub(super) fn ask(
+        &self,
+        request: ServerRequest,
+    ) -> Result<oneshot::Receiver<Result<ClientResult, ErrorData>>, ErrorData> {
+        let request = self.fit(request)?;
+        let request =
+            self.masked(&request).ok_or_else(|| ErrorData::invalid_params("it is malformed", None))?;
+        let (answer, answered) = oneshot::channel();
+        let full = |_| ErrorData::internal_error("the client takes no more messages", None);
+        self.line.to.try_send(Said::Question(Question { request, answer })).map_err(full)?;
+        Ok(answered)
+    }
+
+    /// A question as a client may be asked it.
+    fn fit(&self, mut request: ServerRequest) -> Result<ServerRequest, ErrorData> {
+        let asks = self.line.ears.asks;
+        match &mut request {
+            ServerRequest::CreateMessageRequest(asked) if asks.sampling => {
+                let params = &mut asked.params;
+                if params.tools.is_some() || params.tool_choice.is_some() {
+                    return Err(ErrorData::invalid_params("sampling with tools was not announced", None));
+                }
+                // A server gets no context of others.
+                params.include_context = None;
+            }
+            ServerRequest::ElicitRequest(asked) if asks.elicitation => match &mut asked.params {
+                // Whoever is asked shall know that it is not the hive that asks.
+                ElicitRequestParams::FormElicitationParams { message, .. } => {
+                    *message = format!("[{}] {message}", self.name);
+                }
+                _ => return Err(ErrorData::invalid_params("only forms were announced, and no URLs", None)),
+            },
+            ServerRequest::ListRootsRequest(_) if asks.roots => {}
+            _ => {
+                let why = "whoever called is no MCP client that announced that it can be asked this";
+                return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None));
+            }
+        }
+        Ok(request)
     }
 
     fn say(&self, said: Option<Said>) {

@@ -14,7 +14,7 @@ mod line;
 pub use client::{Answer, Connection, RemoteTool, Watch};
 pub use fault::McpFault;
 pub use http::{Remote, Rules};
-pub use line::{Ears, Line, Said, Speaker};
+pub use line::{Asks, Ears, Line, Question, Said, Speaker};
 
 #[cfg(test)]
 mod tests;

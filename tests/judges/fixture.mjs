@@ -1,5 +1,5 @@
-// An MCP server on standard input and output with the tools that the conformance suite calls by name: what they answer
-// must come through skep as it left here.
+// An MCP server on standard input and output with what the conformance suite calls by name: what it answers, says and
+// asks must come through skep as it left here.
 import { createInterface } from 'node:readline';
 
 const text = (text) => ({ type: 'text', text });
@@ -32,7 +32,20 @@ const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...messag
 const tell = (method, params) => send({ method, params });
 const pause = () => new Promise((resolve) => setTimeout(resolve, 50));
 
-/** Tools that say something before they answer. */
+const asked = new Map();
+/** Asks the client, and waits for its answer. */
+const ask = (method, params) =>
+  new Promise((resolve) => {
+    const id = `question-${asked.size}`;
+    asked.set(id, resolve);
+    send({ id, method, params });
+  });
+const elicit = async (message, properties) => {
+  const told = await ask('elicitation/create', { message, requestedSchema: { type: 'object', properties } });
+  return { content: [text(JSON.stringify(told.result ?? told.error))] };
+};
+
+/** Tools that say or ask something before they answer. */
 const talkers = {
   test_tool_with_progress: async ({ _meta }) => {
     for (const progress of [0, 50, 100]) {
@@ -48,7 +61,31 @@ const talkers = {
     }
     return { content: [text('Logged what it did.')] };
   },
+  test_sampling: async ({ arguments: { prompt } }) => {
+    const messages = [{ role: 'user', content: text(prompt) }];
+    const told = await ask('sampling/createMessage', { messages, maxTokens: 100 });
+    return { content: [text(`LLM response: ${told.result?.content?.text ?? told.error?.message}`)] };
+  },
+  test_elicitation: ({ arguments: { message } }) =>
+    elicit(message, { response: { type: 'string', description: "User's response" } }),
+  test_elicitation_sep1034_defaults: () =>
+    elicit('Please look at the defaults', {
+      name: { type: 'string', default: 'John Doe' },
+      age: { type: 'integer', default: 30 },
+      score: { type: 'number', default: 95.5 },
+      status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+      verified: { type: 'boolean', default: true },
+    }),
+  test_elicitation_sep1330_enums: () =>
+    elicit('Please choose', {
+      untitledSingle: { type: 'string', enum: ['option1', 'option2', 'option3'] },
+      titledSingle: { type: 'string', oneOf: titled('value1', 'value2', 'value3') },
+      legacyEnum: { type: 'string', enum: ['opt1', 'opt2', 'opt3'], enumNames: ['One', 'Two', 'Three'] },
+      untitledMulti: { type: 'array', items: { type: 'string', enum: ['option1', 'option2', 'option3'] } },
+      titledMulti: { type: 'array', items: { anyOf: titled('value1', 'value2', 'value3') } },
+    }),
 };
+const titled = (...values) => values.map((value) => ({ const: value, title: `Is ${value}` }));
 
 const methods = {
   initialize: ({ protocolVersion }) => ({
@@ -69,8 +106,10 @@ const methods = {
 };
 
 createInterface({ input: process.stdin }).on('line', async (line) => {
-  const { id, method, params } = JSON.parse(line);
+  const message = JSON.parse(line);
+  const { id, method, params } = message;
   if (id === undefined) return;
+  if (method === undefined) return asked.get(id)?.(message);
   const result = await methods[method]?.(params ?? {});
   send({ id, ...(result ? { result } : { error: { code: -32601, message: `there is no ${method}` } }) });
 });

@@ -1,5 +1,5 @@
 //! Beside the answer to a request: what a skill's server says meanwhile goes to the client that asked, in its order and
-//! before the answer.
+//! before the answer; what it asks, that client answers, and nobody else.
 #![expect(deprecated, reason = "clients up to 2025-11-25 are sent log messages")]
 
 use std::{
@@ -9,15 +9,16 @@ use std::{
 };
 
 use axum::http::request::Parts;
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use rmcp::{
     ErrorData, RoleServer,
-    model::{LoggingLevel, ProgressToken, ProtocolVersion},
-    service::{Peer, RequestContext},
+    model::{CancelledNotificationParam, LoggingLevel, ProgressToken},
+    service::{Peer, PeerRequestOptions, RequestContext, ServiceError},
 };
 use tokio::{sync::mpsc, time::timeout};
 
 use super::server::Gone;
-use crate::mcp::{Ears, Line, Said};
+use crate::mcp::{Asks, Ears, Line, Question, Said};
 
 /// A client that does not take a message within this time is told no more of them.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -64,10 +65,21 @@ pub(super) struct Heard {
 pub(super) fn open(ctx: &Context, level: &Level) -> (Line, Heard) {
     let token = ctx.meta.get_progress_token();
     // Since 2026-07-28 each request says which log messages it wants, before that a session does.
-    let newest = ctx.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+    let newest = ctx.protocol_version().is_some_and(|version| !version.has_initialize());
     let logs = if newest { ctx.meta.log_level() } else { Some(level.get()) };
-    let (line, said) = Line::new(Ears { progress: token.is_some(), logs });
+    let asks = if newest { Asks::default() } else { announced(ctx) };
+    let (line, said) = Line::new(Ears { progress: token.is_some(), logs, asks });
     (line, Heard { said, token })
+}
+
+/// What a client announced that it can be asked.
+fn announced(ctx: &Context) -> Asks {
+    let able = ctx.client_capabilities().unwrap_or_default();
+    Asks {
+        sampling: able.sampling.is_some(),
+        elicitation: able.elicitation.is_some_and(|elicits| elicits.form.is_some() || elicits.url.is_none()),
+        roots: able.roots.is_some(),
+    }
 }
 
 /// Sees the work on a request to its end, and passes on what is heard meanwhile. A call that is dropped is ended, with
@@ -83,6 +95,7 @@ pub(super) async fn attend<T>(
     let gone = ctx.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Gone>());
     let gone = gone.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))?;
     let mut work = pin!(work);
+    let mut questions = FuturesUnordered::new();
     loop {
         let said = async {
             match &mut heard {
@@ -95,13 +108,18 @@ pub(super) async fn attend<T>(
             () = ctx.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
             () = gone.0.cancelled() => return Err(ErrorData::internal_error("the caller has gone", None)),
             said = said => match said {
+                // Within this task, in which the client is asked on the stream of its request.
+                Some(Said::Question(question)) => questions.push(put(&ctx.peer, question)),
                 Some(said) => pass(ctx, &mut heard, said).await,
                 None => heard = None,
             },
+            Some(()) = questions.next() => {}
             done = &mut work => {
                 while let Some(Ok(said)) = heard.as_mut().map(|heard| heard.said.try_recv()) {
                     pass(ctx, &mut heard, said).await;
                 }
+                // Nobody waits for their answers: the client is told so.
+                drop(timeout(PATIENCE, questions.collect::<()>()).await);
                 return Ok(done);
             }
         }
@@ -124,5 +142,32 @@ async fn tell(peer: &Peer<RoleServer>, token: Option<ProgressToken>, said: Said)
         }
         (Said::Progress(_), None) => true,
         (Said::Log(params), _) => peer.notify_logging_message(params).await.is_ok(),
+        (Said::Question(_), _) => true,
+    }
+}
+
+/// Asks a client, until nobody waits for the answer any more.
+async fn put(peer: &Peer<RoleServer>, question: Question) {
+    let Question { request, mut answer } = question;
+    let asked = match peer.send_request_with_option(request, PeerRequestOptions::default()).await {
+        Ok(asked) => asked,
+        Err(error) => return drop(answer.send(Err(refused(error)))),
+    };
+    let id = asked.id.clone();
+    tokio::select! {
+        said = asked.await_response() => drop(answer.send(said.map_err(refused))),
+        () = answer.closed() => {
+            let why = Some("nobody waits for the answer any more".to_owned());
+            let told = CancelledNotificationParam::new(Some(id), why);
+            drop(timeout(PATIENCE, peer.notify_cancelled(told)).await);
+        }
+    }
+}
+
+/// Why a client did not answer, as the server is told.
+fn refused(error: ServiceError) -> ErrorData {
+    match error {
+        ServiceError::McpError(said) => said,
+        other => ErrorData::internal_error(format!("the client could not be asked: {other}"), None),
     }
 }

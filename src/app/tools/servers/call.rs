@@ -41,7 +41,8 @@ pub(in crate::app) async fn call(
     };
     let left = call.limit.saturating_sub(began.elapsed());
     let masker = hive.world().masker.clone();
-    let speaker = call.line.clone().map(|line| Speaker::new(line, masker.clone()));
+    let name = format!("MCP server {server} of skill {skill}, agent {}", call.agent.id);
+    let speaker = call.line.clone().map(|line| Speaker::new(line, masker.clone(), name));
     let args = call.args.clone();
     let answered = using.connection.call(&call.tool.name, args, left, &call.ended, speaker).await;
     let failed = |why: String| {
