@@ -87,10 +87,61 @@ const talkers = {
 };
 const titled = (...values) => values.map((value) => ({ const: value, title: `Is ${value}` }));
 
+const user = (content) => ({ role: 'user', content });
+const embedded = (uri) => resource(uri, 'text/plain', 'Embedded resource content for testing.');
+const argument = (name) => ({ name, description: `Is ${name}.`, required: true });
+
+const prompts = {
+  test_simple_prompt: { messages: () => [user(text('This is a simple prompt for testing.'))] },
+  test_prompt_with_arguments: {
+    takes: ['arg1', 'arg2'],
+    messages: ({ arg1, arg2 }) => [user(text(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`))],
+  },
+  test_prompt_with_embedded_resource: {
+    takes: ['resourceUri'],
+    messages: ({ resourceUri }) => [user(embedded(resourceUri)), user(text('Please process the resource above.'))],
+  },
+  test_prompt_with_image: { messages: () => [user(image), user(text('Please analyze the image above.'))] },
+};
+
+const resources = {
+  'test://static-text': { mimeType: 'text/plain', text: 'This is the content of the static text resource.' },
+  'test://static-binary': { mimeType: 'image/png', blob: image.data },
+  'test://watched-resource': { mimeType: 'text/plain', text: 'Watched resource content' },
+};
+const ofTemplate = (uri) => {
+  const id = uri.match(/^test:\/\/template\/([^/]+)\/data$/)?.[1];
+  return id && { mimeType: 'application/json', text: JSON.stringify({ id, templateTest: true, data: `Data for ${id}` }) };
+};
+
+const offers = {
+  'prompts/list': () => ({
+    prompts: Object.entries(prompts).map(([name, { takes }]) => ({
+      name,
+      description: `Is ${name}.`,
+      arguments: takes?.map(argument),
+    })),
+  }),
+  'prompts/get': ({ name, arguments: args }) => prompts[name] && { messages: prompts[name].messages(args) },
+  'resources/list': () => ({
+    resources: Object.entries(resources).map(([uri, { mimeType }]) => ({ uri, name: uri.slice(7), mimeType })),
+  }),
+  'resources/templates/list': () => ({
+    resourceTemplates: [{ uriTemplate: 'test://template/{id}/data', name: 'template', mimeType: 'application/json' }],
+  }),
+  'resources/read': ({ uri }) => {
+    const found = resources[uri] ?? ofTemplate(uri);
+    return found && { contents: [{ uri, ...found }] };
+  },
+  'resources/subscribe': ({ uri }) => resources[uri] && {},
+  'resources/unsubscribe': () => ({}),
+};
+
 const methods = {
+  ...offers,
   initialize: ({ protocolVersion }) => ({
     protocolVersion,
-    capabilities: { tools: {}, logging: {} },
+    capabilities: { tools: {}, logging: {}, prompts: {}, resources: { subscribe: true } },
     serverInfo: { name: 'fixture', version: '1.0.0' },
   }),
   ping: () => ({}),

@@ -5,6 +5,7 @@
 //! Nothing here decides what a tool may do: calls go the way of all others.
 
 mod names;
+mod offers;
 mod relay;
 mod results;
 mod server;

@@ -1,4 +1,5 @@
-//! What the MCP server answers: tools, and the agent's skills as resources (SEP-2640).
+//! What the MCP server answers: tools, the agent's skills as resources (SEP-2640), and the prompts and resources of the
+//! skills' own servers.
 //!
 //! One value serves a request, or a session; who asks is read from each request.
 #![expect(deprecated, reason = "clients up to 2025-11-25 set a level of log messages")]
@@ -10,19 +11,21 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode,
-        GetSkillRequestParams, GetSkillResult, Implementation, ListResourcesResult, ListSkillsResult,
+        GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
         ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
-        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-        ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ResultType,
+        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+        Tool, UnsubscribeRequestParams,
     },
-    service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::Map;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     names,
+    offers::{self, Changes, Watched},
     relay::{self, Level},
     results,
     sessions::Who,
@@ -37,8 +40,8 @@ use crate::{
 
 /// Items of one page.
 const PAGE: usize = 1_000;
-/// What comes within this time is told once.
-const SETTLE: Duration = Duration::from_millis(200);
+/// URIs of skills' files; those of servers' resources are others.
+const SKILLS: &str = "skill://";
 
 /// Cancelled when the client that sent a request has gone.
 #[derive(Clone)]
@@ -50,6 +53,7 @@ pub(super) struct Server {
     hive: Arc<Hive>,
     of_run: bool,
     level: Arc<Level>,
+    watched: Watched,
 }
 
 type Context = RequestContext<RoleServer>;
@@ -61,11 +65,11 @@ fn who(ctx: &Context) -> Answer<Who> {
     who.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))
 }
 
-/// Whose skills are asked for: a run's endpoint has tools alone.
-fn whose_skills(ctx: &Context) -> Answer<AgentId> {
+/// Whose skills, prompts and resources are asked for: a run's endpoint has tools alone.
+fn whose(ctx: &Context) -> Answer<AgentId> {
     let who = who(ctx)?;
     if who.run.is_some() {
-        let why = "a run's own endpoint has tools and no resources";
+        let why = "a run's own endpoint has tools and nothing else";
         return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None));
     }
     Ok(who.agent)
@@ -96,7 +100,7 @@ fn page<T>(all: Vec<T>, params: Option<PaginatedRequestParams>) -> Answer<(Vec<T
 
 impl Server {
     pub(super) fn new(hive: Arc<Hive>, of_run: bool) -> Self {
-        Self { hive, of_run, level: Arc::default() }
+        Self { hive, of_run, level: Arc::default(), watched: Watched::default() }
     }
 
     async fn tools(&self, who: &Who) -> Result<Vec<Tool>, AppError> {
@@ -183,18 +187,6 @@ impl Server {
             _ => None,
         }
     }
-
-    /// Tells a client of each change until it is gone.
-    async fn tell(mut changes: watch::Receiver<u64>, peer: Peer<RoleServer>) {
-        while changes.changed().await.is_ok() {
-            tokio::time::sleep(SETTLE).await;
-            changes.borrow_and_update();
-            let told = peer.notify_tool_list_changed().await.is_ok();
-            if !told || peer.notify_resource_list_changed().await.is_err() {
-                return;
-            }
-        }
-    }
 }
 
 /// With every fault, so that a model can mend its arguments.
@@ -216,6 +208,9 @@ impl ServerHandler for Server {
             .enable_tool_list_changed()
             .enable_resources()
             .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .enable_prompts_list_changed()
             .enable_logging()
             .enable_skills_with_directory_read()
             .build();
@@ -261,8 +256,10 @@ impl ServerHandler for Server {
         params: Option<PaginatedRequestParams>,
         ctx: Context,
     ) -> Answer<ListResourcesResult> {
-        let agent = whose_skills(&ctx)?;
-        let (items, next) = page(skills::resources(&self.hive, &agent).await?, params)?;
+        let agent = whose(&ctx)?;
+        let mut all = skills::resources(&self.hive, &agent).await?;
+        all.extend(self.hive.resources(&agent).await.map_err(|e| refused(&e))?);
+        let (items, next) = page(all, params)?;
         let mut list =
             ListResourcesResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         list.next_cursor = next;
@@ -274,7 +271,20 @@ impl ServerHandler for Server {
         params: ReadResourceRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceResponse> {
-        skills::read(&self.hive, &whose_skills(&ctx)?, params.uri).await.map(Into::into)
+        let (agent, uri) = (whose(&ctx)?, params.uri);
+        if uri.starts_with(SKILLS) {
+            return skills::read(&self.hive, &agent, uri).await.map(Into::into);
+        }
+        let (line, heard) = relay::open(&ctx, &self.level);
+        let asked = self.hive.read_resource(&agent, uri.clone(), Some(line));
+        match relay::attend(&ctx, Some(heard), asked).await? {
+            Ok(mut read) => {
+                read.result_type = Some(ResultType::COMPLETE);
+                Ok(read.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+            }
+            Err(AppError::NotFound(_)) => Err(skills::absent(&uri)),
+            Err(error) => Err(refused(&error)),
+        }
     }
 
     async fn list_skills(
@@ -282,7 +292,7 @@ impl ServerHandler for Server {
         params: Option<PaginatedRequestParams>,
         ctx: Context,
     ) -> Answer<ListSkillsResult> {
-        let agent = whose_skills(&ctx)?;
+        let agent = whose(&ctx)?;
         let (items, next) = page(skills::list(&self.hive, &agent).await?, params)?;
         let mut list =
             ListSkillsResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
@@ -291,7 +301,7 @@ impl ServerHandler for Server {
     }
 
     async fn get_skill(&self, params: GetSkillRequestParams, ctx: Context) -> Answer<GetSkillResult> {
-        let skills = skills::list(&self.hive, &whose_skills(&ctx)?).await?;
+        let skills = skills::list(&self.hive, &whose(&ctx)?).await?;
         let found = skills.into_iter().find(|skill| skill.uri == params.uri);
         found
             .map(GetSkillResult::new)
@@ -303,7 +313,7 @@ impl ServerHandler for Server {
         params: ReadResourceDirectoryRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceDirectoryResult> {
-        let all = skills::directory(&self.hive, &whose_skills(&ctx)?, &params.uri).await?;
+        let all = skills::directory(&self.hive, &whose(&ctx)?, &params.uri).await?;
         let cursor = PaginatedRequestParams::default().with_cursor(params.cursor);
         let (items, next) = page(all, Some(cursor))?;
         let mut list =
@@ -312,37 +322,70 @@ impl ServerHandler for Server {
         Ok(list)
     }
 
+    async fn list_prompts(
+        &self,
+        params: Option<PaginatedRequestParams>,
+        ctx: Context,
+    ) -> Answer<ListPromptsResult> {
+        let prompts = self.hive.server_prompts(&whose(&ctx)?).await.map_err(|e| refused(&e))?;
+        let (items, next) = page(prompts, params)?;
+        let mut list =
+            ListPromptsResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+        list.next_cursor = next;
+        Ok(list)
+    }
+
+    async fn get_prompt(&self, params: GetPromptRequestParams, ctx: Context) -> Answer<GetPromptResponse> {
+        let agent = whose(&ctx)?;
+        let (line, heard) = relay::open(&ctx, &self.level);
+        let asked = self.hive.server_prompt(&agent, &params.name, params.arguments, Some(line));
+        let got = relay::attend(&ctx, Some(heard), asked).await?;
+        let mut got = got.map_err(|e| refused(&e))?;
+        got.result_type = Some(ResultType::COMPLETE);
+        Ok(got.into())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        params: Option<PaginatedRequestParams>,
+        ctx: Context,
+    ) -> Answer<ListResourceTemplatesResult> {
+        let all = self.hive.resource_templates(&whose(&ctx)?).await.map_err(|e| refused(&e))?;
+        let (items, next) = page(all, params)?;
+        let list = ListResourceTemplatesResult::with_all_items(items);
+        let mut list = list.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+        list.next_cursor = next;
+        Ok(list)
+    }
+
+    async fn subscribe(&self, params: SubscribeRequestParams, ctx: Context) -> Answer<()> {
+        let agent = whose(&ctx)?;
+        // Published files never change.
+        if params.uri.starts_with(SKILLS) {
+            return Ok(());
+        }
+        self.watched.add(&self.hive, &agent, params.uri, ctx.peer).await
+    }
+
+    async fn unsubscribe(&self, params: UnsubscribeRequestParams, ctx: Context) -> Answer<()> {
+        whose(&ctx)?;
+        self.watched.remove(&params.uri);
+        Ok(())
+    }
+
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         (!self.of_run).then(|| requested.clone())
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Answer<()> {
-        let mut changes = self.hive.tools.changes();
-        let wants = subscription.accepted().clone();
-        loop {
-            tokio::select! {
-                () = subscription.cancelled() => return Ok(()),
-                () = self.hive.stopping.cancelled() => return Ok(()),
-                changed = changes.changed() => if changed.is_err() { return Ok(()) },
-            }
-            tokio::time::sleep(SETTLE).await;
-            changes.borrow_and_update();
-            let (sink, mut told) = (subscription.sink(), true);
-            if wants.tools_list_changed == Some(true) {
-                told &= sink.notify_tool_list_changed().await.is_ok();
-            }
-            if wants.resources_list_changed == Some(true) {
-                told &= sink.notify_resource_list_changed().await.is_ok();
-            }
-            if !told {
-                return Ok(());
-            }
-        }
+        let agent = whose(subscription.request_context())?;
+        offers::listen(&self.hive, &agent, &subscription).await;
+        Ok(())
     }
 
     async fn on_initialized(&self, ctx: NotificationContext<RoleServer>) {
         if !self.of_run {
-            let (changes, stopping) = (self.hive.tools.changes(), self.hive.stopping.clone());
+            let (changes, stopping) = (Changes::of(&self.hive), self.hive.stopping.clone());
             let peer = ctx.peer;
             tokio::spawn(async move {
                 let closed = async {
@@ -351,7 +394,7 @@ impl ServerHandler for Server {
                     }
                 };
                 tokio::select! {
-                    () = Self::tell(changes, peer.clone()) => {}
+                    () = changes.tell(peer.clone()) => {}
                     () = closed => {}
                     () = stopping.cancelled() => {}
                 }

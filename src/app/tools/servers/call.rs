@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{answer, plan, slot::Use, start};
+use super::{answer, plan, slot::Use, speaker, start};
 use crate::{
     app::{
         Result,
@@ -14,7 +14,7 @@ use crate::{
         types::AppError,
     },
     ids::SkillId,
-    mcp::{McpFault, Speaker},
+    mcp::McpFault,
 };
 
 /// How long it may take until it is known what became of a server that ended.
@@ -41,8 +41,7 @@ pub(in crate::app) async fn call(
     };
     let left = call.limit.saturating_sub(began.elapsed());
     let masker = hive.world().masker.clone();
-    let name = format!("MCP server {server} of skill {skill}, agent {}", call.agent.id);
-    let speaker = call.line.clone().map(|line| Speaker::new(line, masker.clone(), name));
+    let speaker = call.line.clone().map(|line| speaker(line, &key, masker.clone()));
     let args = call.args.clone();
     let answered = using.connection.call(&call.tool.name, args, left, &call.ended, speaker).await;
     let failed = |why: String| {

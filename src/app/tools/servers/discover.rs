@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// A listing waits no longer than this; what takes longer goes on, and is in the next one.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// What a start takes beside the handshake, so that one that fails is told of in the same listing.
-const MARGIN: Duration = Duration::from_secs(2);
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
 /// Whether some server of an agent never told of its tools.
 pub(in crate::app) fn undiscovered(hive: &Hive, preparation: &Preparation) -> bool {
