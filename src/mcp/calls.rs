@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use futures_util::future::{Either, ready};
 use rmcp::{
     ErrorData, RoleClient,
     model::{
@@ -139,6 +140,10 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
+    pub(super) fn speaker(&self) -> Option<&Speaker> {
+        self.flight.speaker.as_ref()
+    }
+
     /// Marks the request that it is made by.
     pub(super) fn mark(&self, request: &mut ClientRequest) {
         request.extensions_mut().insert(self.flight.clone());
@@ -155,12 +160,27 @@ impl Drop for InFlight {
 /// A transport on which progress and log messages are heard in the order in which they came, and before the answer that
 /// follows them: behind it, every message is a task of its own.
 pub(super) struct Tap<T> {
-    pub(super) inner: T,
-    pub(super) calls: Arc<Calls>,
-    pub(super) gate: Arc<Gate>,
+    /// None: it was given back.
+    inner: Option<T>,
+    back: Arc<Mutex<Option<T>>>,
+    calls: Arc<Calls>,
+    gate: Arc<Gate>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
+impl<T> Tap<T> {
+    /// With a place where the transport is found again after a handshake that was refused.
+    pub(super) fn new(inner: T, back: &Arc<Mutex<Option<T>>>, calls: &Arc<Calls>, gate: &Arc<Gate>) -> Self {
+        Self { inner: Some(inner), back: back.clone(), calls: calls.clone(), gate: gate.clone() }
+    }
+}
+
+impl<T> Drop for Tap<T> {
+    fn drop(&mut self) {
+        *lock(&self.back) = self.inner.take();
+    }
+}
+
+impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Tap<T> {
     type Error = T::Error;
 
     fn name() -> Cow<'static, str> {
@@ -174,12 +194,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
         if let JsonRpcMessage::Request(request) = &item {
             Calls::sent(request);
         }
-        self.inner.send(item)
+        match &mut self.inner {
+            Some(inner) => Either::Left(inner.send(item)),
+            None => Either::Right(ready(Ok(()))),
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let message = self.inner.receive().await?;
+            let message = self.inner.as_mut()?.receive().await?;
             self.gate.taken().ok()?;
             let JsonRpcMessage::Notification(notification) = &message else { return Some(message) };
             match &notification.notification {
@@ -191,7 +214,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.inner.close().await
+        match &mut self.inner {
+            Some(inner) => inner.close().await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 #![expect(deprecated, reason = "servers up to 2025-11-25 log, sample and ask for roots")]
 
 use std::{
-    sync::{Arc, atomic::AtomicU8},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU8},
     time::Duration,
 };
 
@@ -16,8 +16,8 @@ use rmcp::{
         ResourceUpdatedNotificationParam, ServerNotification, ServerResult, SubscriptionFilter,
     },
     service::{
-        ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, PeerRequestOptions,
-        RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
+        ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer,
+        PeerRequestOptions, RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
     },
     transport::{IntoTransport, async_rw::AsyncRwTransport},
 };
@@ -65,6 +65,7 @@ pub struct Connection {
 
 /// This side of a connection. A server is started before it is known who will call and what their clients can do, so it
 /// is offered what any of them may; a question that the caller of the moment cannot answer gets an error.
+#[derive(Clone)]
 pub(super) struct Host {
     changed: Arc<Notify>,
     offers: Arc<Notify>,
@@ -174,10 +175,31 @@ impl Connection {
             updates: updates.clone(),
         };
         let shut = gate.shut.clone();
-        let transport = Tap { inner: transport.into_transport(), calls: calls.clone(), gate: gate.clone() };
-        let serve = serve_client_with_lifecycle_and_ct(host, transport, mode, shut.child_token());
+        let back = Arc::new(Mutex::new(None));
+        let serve = |transport, mode| {
+            let tap = Tap::new(transport, &back, &calls, &gate);
+            serve_client_with_lifecycle_and_ct(host.clone(), tap, mode, shut.child_token())
+        };
+        let transport = transport.into_transport();
+        let handshake = async {
+            let refused = match serve(transport, mode.clone()).await {
+                Err(ClientInitializeError::JsonRpcError(refused)) => refused,
+                shaken => return shaken,
+            };
+            let refused = ClientInitializeError::JsonRpcError(refused);
+            let transport = back.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match transport {
+                // Servers of the newest protocol alone know no `initialize`.
+                Some(transport) if mode == ClientLifecycleMode::Initialize => {
+                    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+                    let again = serve(transport, ClientLifecycleMode::Discover { preferred_versions });
+                    again.await.map_err(|_| refused)
+                }
+                _ => Err(refused),
+            }
+        };
         let shaken = tokio::select! {
-            shaken = timeout(within, serve) => shaken,
+            shaken = timeout(within, handshake) => shaken,
             () = shut.cancelled() => return Err(gate.why().unwrap_or(McpFault::Closed)),
         };
         let why = |fault: McpFault| gate.fault(fault);
@@ -214,13 +236,24 @@ impl Connection {
         limit: Duration,
         ended: &CancellationToken,
     ) -> Result<ServerResult, McpFault> {
+        self.ask_with(request, left, limit, ended, PeerRequestOptions::default()).await
+    }
+
+    pub(super) async fn ask_with(
+        &self,
+        request: ClientRequest,
+        left: Duration,
+        limit: Duration,
+        ended: &CancellationToken,
+        options: PeerRequestOptions,
+    ) -> Result<ServerResult, McpFault> {
         let _asked = self.gate.ask();
         let mut oversized = self.gate.oversized.subscribe();
         let peer = self.service.peer();
         let mut sent = None;
         let answered = async {
             // The time is kept here, so that it also holds while a server does not read the request.
-            let request = peer.send_request_with_option(request, PeerRequestOptions::default()).await?;
+            let request = peer.send_request_with_option(request, options).await?;
             sent = Some(request.id.clone());
             request.await_response().await
         };

@@ -16,7 +16,7 @@ mod updates;
 pub use client::{Connection, Watch};
 pub use fault::McpFault;
 pub use http::{Remote, Rules};
-pub use line::{Asks, Ears, Line, Question, Said, Speaker};
+pub use line::{Again, Asks, Ears, Instead, Line, MAX_STATE, Question, Said, Slot, Speaker};
 pub use requests::{Answer, Offers, RemoteTool};
 pub use rmcp::model::{GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate};
 pub use updates::Followed;

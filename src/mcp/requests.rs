@@ -7,12 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, GetPromptRequest, GetPromptRequestParams,
-    GetPromptResult, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    ListToolsRequest, LoggingLevel, PaginatedRequestParams, Prompt, ReadResourceRequest,
-    ReadResourceRequestParams, ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities,
-    ServerResult, SetLevelRequest, SetLevelRequestParams, Tool,
+use rmcp::{
+    ErrorData,
+    model::{
+        CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, GetMeta, GetPromptRequest,
+        GetPromptRequestParams, GetPromptResult, ListPromptsRequest, ListResourceTemplatesRequest,
+        ListResourcesRequest, ListToolsRequest, LoggingLevel, PaginatedRequestParams, Prompt,
+        ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult, RequestMetaObject, Resource,
+        ResourceTemplate, ServerCapabilities, ServerResult, SetLevelRequest, SetLevelRequestParams, Tool,
+    },
+    service::PeerRequestOptions,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -21,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     client::{Connection, LEAVE},
     fault::McpFault,
-    line::{Speaker, grade},
+    line::{Again, Speaker, grade},
 };
 
 /// Tools of one server (and as many prompts and resources), and what their descriptions may have together.
@@ -31,6 +35,8 @@ const MAX_DESCRIBED: usize = 8 << 20;
 const MAX_PAGES: usize = 1_000;
 /// A server that does not know what it is asked says so with this code.
 const NO_SUCH_METHOD: i32 = -32601;
+/// The code of a server that needs what the client did not announce.
+const LACKS: i32 = -32021;
 
 /// A tool as its server tells of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,7 +186,9 @@ impl Connection {
         ended: &CancellationToken,
         speaker: Option<Speaker>,
     ) -> Result<Answer, McpFault> {
-        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(args);
+        let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(args);
+        let again = self.again(speaker.as_ref());
+        (params.input_responses, params.request_state) = (again.responses, again.state);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         match self.ask_for(request, within, ended, speaker).await? {
             ServerResult::CallToolResult(result) => Ok(Answer {
@@ -206,6 +214,8 @@ impl Connection {
     ) -> Result<GetPromptResult, McpFault> {
         let mut params = GetPromptRequestParams::new(name);
         params.arguments = args;
+        let again = self.again(speaker.as_ref());
+        (params.input_responses, params.request_state) = (again.responses, again.state);
         let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
         match self.ask_for(request, within, ended, speaker).await? {
             ServerResult::GetPromptResult(result) => Ok(result),
@@ -224,14 +234,23 @@ impl Connection {
         ended: &CancellationToken,
         speaker: Option<Speaker>,
     ) -> Result<ReadResourceResult, McpFault> {
-        let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
+        let mut params = ReadResourceRequestParams::new(uri);
+        let again = self.again(speaker.as_ref());
+        (params.input_responses, params.request_state) = (again.responses, again.state);
+        let request = ReadResourceRequest::new(params);
         match self.ask_for(ClientRequest::ReadResourceRequest(request), within, ended, speaker).await? {
             ServerResult::ReadResourceResult(result) => Ok(result),
             other => Err(no_answer(&other, "a resource")),
         }
     }
 
-    /// Asks on somebody's behalf.
+    /// What a caller brings that was asked for it; servers before 2026-07-28 never ask so.
+    fn again(&self, speaker: Option<&Speaker>) -> Again {
+        let again = speaker.filter(|_| self.is_newest()).and_then(|speaker| speaker.ears().again.clone());
+        again.unwrap_or_default()
+    }
+
+    /// Asks on somebody's behalf. A server's questions and its own refusal are left for the caller's client.
     async fn ask_for(
         &self,
         mut request: ClientRequest,
@@ -239,12 +258,38 @@ impl Connection {
         ended: &CancellationToken,
         speaker: Option<Speaker>,
     ) -> Result<ServerResult, McpFault> {
+        let mut options = PeerRequestOptions::default();
         if let Some(level) = speaker.as_ref().and_then(|speaker| speaker.ears().logs) {
             self.want_logs(&mut request, level).await;
         }
+        if self.is_newest() {
+            // Of this caller alone, whatever was announced when the server was started.
+            let mut meta = RequestMetaObject::new();
+            meta.set_client_capabilities(speaker.as_ref().map(Speaker::announced).unwrap_or_default());
+            options = options.with_meta(meta);
+        }
+        // A tool's failure is told to the model, with what it says; a client has to know of what it lacks, and of what is
+        // wrong with what it brought back.
+        let is_call = matches!(request, ClientRequest::CallToolRequest(_));
+        let again = speaker.as_ref().is_some_and(|speaker| speaker.ears().again.is_some());
         let flight = self.calls.begin(speaker);
         flight.mark(&mut request);
-        self.ask(request, within, within, ended).await
+        let answered = self.ask_with(request, within, within, ended, options).await;
+        let Some(speaker) = flight.speaker() else { return answered };
+        match answered {
+            Ok(ServerResult::InputRequiredResult(asked)) => {
+                speaker.ask_instead(asked).map_err(McpFault::Odd)?;
+                Err(McpFault::Odd("it asks the caller for input".to_owned()))
+            }
+            Err(McpFault::Refused { code, message, data }) => {
+                if !is_call || again || code == LACKS {
+                    let told = ErrorData::new(ErrorCode(code), message.clone(), data.clone());
+                    speaker.refuse(&told);
+                }
+                Err(McpFault::Refused { code, message, data })
+            }
+            answered => answered,
+        }
     }
 
     pub(super) fn is_newest(&self) -> bool {

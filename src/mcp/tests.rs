@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Connection, McpFault, Remote, Rules};
 
+mod newest;
 mod offered;
 mod relayed;
 

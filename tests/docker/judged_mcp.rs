@@ -26,7 +26,8 @@ async fn hive() -> (TestHive, String, String) {
     hive.write("skills/conform@1.0.0/fixture.mjs", include_str!("../judges/fixture.mjs"));
     // What one server cannot do hides nothing of another.
     let broken = json!({ "name": "broken", "command": "false" });
-    hive.skill("conform", "1.0.0", &json!({ "mcpServers": [broken, server] }));
+    let newest = json!({ "name": "newest", "command": "node", "args": ["fixture.mjs", "newest"] });
+    hive.skill("conform", "1.0.0", &json!({ "mcpServers": [broken, server, newest] }));
     hive.tools("kit", &[("look.sh", "#!/bin/bash\n# Looks.\necho \"$1\"\n")], &json!({}));
     hive.start().await;
     hive.running("one").await;

@@ -4,7 +4,10 @@
 
 use std::{
     pin::pin,
-    sync::atomic::{AtomicU8, Ordering},
+    sync::{
+        PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,13 +15,13 @@ use axum::http::request::Parts;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use rmcp::{
     ErrorData, RoleServer,
-    model::{CancelledNotificationParam, LoggingLevel, ProgressToken},
+    model::{CancelledNotificationParam, InputResponses, LoggingLevel, ProgressToken},
     service::{Peer, PeerRequestOptions, RequestContext, ServiceError},
 };
 use tokio::{sync::mpsc, time::timeout};
 
 use super::server::Gone;
-use crate::mcp::{Asks, Ears, Line, Question, Said};
+use crate::mcp::{Again, Asks, Ears, Instead, Line, MAX_STATE, Question, Said, Slot};
 
 /// A client that does not take a message within this time is told no more of them.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,17 +62,32 @@ impl Level {
 pub(super) struct Heard {
     said: mpsc::Receiver<Said>,
     token: Option<ProgressToken>,
+    slot: Slot,
 }
 
 /// A line to the client that sent a request.
-pub(super) fn open(ctx: &Context, level: &Level) -> (Line, Heard) {
+///
+/// # Errors
+/// It brings back more than any server may have given it.
+pub(super) fn open(
+    ctx: &Context,
+    level: &Level,
+    responses: Option<InputResponses>,
+    state: Option<String>,
+) -> Result<(Line, Heard), ErrorData> {
+    if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
+        let why = format!("requestState has more than {} KiB", MAX_STATE >> 10);
+        return Err(ErrorData::invalid_params(why, None));
+    }
     let token = ctx.meta.get_progress_token();
     // Since 2026-07-28 each request says which log messages it wants, before that a session does.
     let newest = ctx.protocol_version().is_some_and(|version| !version.has_initialize());
     let logs = if newest { ctx.meta.log_level() } else { Some(level.get()) };
-    let asks = if newest { Asks::default() } else { announced(ctx) };
-    let (line, said) = Line::new(Ears { progress: token.is_some(), logs, asks });
-    (line, Heard { said, token })
+    let again = (responses.is_some() || state.is_some()).then_some(Again { responses, state });
+    let (progress, asks) = (token.is_some(), announced(ctx));
+    let (line, said) = Line::new(Ears { progress, logs, asks, instead: newest, again });
+    let slot = line.slot();
+    Ok((line, Heard { said, token, slot }))
 }
 
 /// What a client announced that it can be asked.
@@ -82,8 +100,8 @@ fn announced(ctx: &Context) -> Asks {
     }
 }
 
-/// Sees the work on a request to its end, and passes on what is heard meanwhile. A call that is dropped is ended, with
-/// its process.
+/// Sees the work on a request to its end, and passes on what is heard meanwhile; with what the client gets instead of an
+/// answer, if it gets something else. A call that is dropped is ended, with its process.
 ///
 /// # Errors
 /// The client cancelled the request, or has gone.
@@ -91,7 +109,8 @@ pub(super) async fn attend<T>(
     ctx: &Context,
     mut heard: Option<Heard>,
     work: impl Future<Output = T>,
-) -> Result<T, ErrorData> {
+) -> Result<(T, Option<Instead>), ErrorData> {
+    let slot = heard.as_ref().map(|heard| heard.slot.clone());
     let gone = ctx.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Gone>());
     let gone = gone.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))?;
     let mut work = pin!(work);
@@ -120,7 +139,8 @@ pub(super) async fn attend<T>(
                 }
                 // Nobody waits for their answers: the client is told so.
                 drop(timeout(PATIENCE, questions.collect::<()>()).await);
-                return Ok(done);
+                let instead = slot.and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+                return Ok((done, instead));
             }
         }
     }

@@ -12,8 +12,8 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode,
         GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, Implementation,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+        InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
         ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ResultType,
         ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
         Tool, UnsubscribeRequestParams,
@@ -34,7 +34,7 @@ use super::{
 use crate::{
     app::{Hive, tools::types::ToolReply, types::AppError},
     ids::AgentId,
-    mcp::Line,
+    mcp::{Instead, Line},
     tools,
 };
 
@@ -189,6 +189,14 @@ impl Server {
     }
 }
 
+/// What a client gets instead of an answer.
+fn asked<T: From<InputRequiredResult>>(instead: Instead) -> Answer<T> {
+    match instead {
+        Instead::Asked(asked) => Ok(asked.into()),
+        Instead::Refused(refusal) => Err(refusal),
+    }
+}
+
 /// With every fault, so that a model can mend its arguments.
 fn told(error: &AppError) -> String {
     std::iter::once(error.to_string()).chain(error.faults()).collect::<Vec<_>>().join("\n")
@@ -241,14 +249,19 @@ impl ServerHandler for Server {
         Ok(list)
     }
 
-    async fn call_tool(&self, params: CallToolRequestParams, ctx: Context) -> Answer<CallToolResponse> {
+    async fn call_tool(&self, mut params: CallToolRequestParams, ctx: Context) -> Answer<CallToolResponse> {
         let who = who(&ctx)?;
+        let (responses, state) = (params.input_responses.take(), params.request_state.take());
         // The clients of a run's endpoint have no stream to hear on.
         let (line, heard) = match self.of_run {
             true => (None, None),
-            false => Some(relay::open(&ctx, &self.level)).unzip(),
+            false => Some(relay::open(&ctx, &self.level, responses, state)?).unzip(),
         };
-        Ok(relay::attend(&ctx, heard, self.call(&who, params, line)).await??.into())
+        let (called, instead) = relay::attend(&ctx, heard, self.call(&who, params, line)).await?;
+        match instead {
+            Some(instead) => asked(instead),
+            None => called.map(Into::into),
+        }
     }
 
     async fn list_resources(
@@ -271,13 +284,18 @@ impl ServerHandler for Server {
         params: ReadResourceRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceResponse> {
-        let (agent, uri) = (whose(&ctx)?, params.uri);
+        let agent = whose(&ctx)?;
+        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = params;
         if uri.starts_with(SKILLS) {
             return skills::read(&self.hive, &agent, uri).await.map(Into::into);
         }
-        let (line, heard) = relay::open(&ctx, &self.level);
-        let asked = self.hive.read_resource(&agent, uri.clone(), Some(line));
-        match relay::attend(&ctx, Some(heard), asked).await? {
+        let (line, heard) = relay::open(&ctx, &self.level, input_responses, request_state)?;
+        let resource = self.hive.read_resource(&agent, uri.clone(), Some(line));
+        let (read, instead) = relay::attend(&ctx, Some(heard), resource).await?;
+        if let Some(instead) = instead {
+            return asked(instead);
+        }
+        match read {
             Ok(mut read) => {
                 read.result_type = Some(ResultType::COMPLETE);
                 Ok(read.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
@@ -337,9 +355,13 @@ impl ServerHandler for Server {
 
     async fn get_prompt(&self, params: GetPromptRequestParams, ctx: Context) -> Answer<GetPromptResponse> {
         let agent = whose(&ctx)?;
-        let (line, heard) = relay::open(&ctx, &self.level);
-        let asked = self.hive.server_prompt(&agent, &params.name, params.arguments, Some(line));
-        let got = relay::attend(&ctx, Some(heard), asked).await?;
+        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = params;
+        let (line, heard) = relay::open(&ctx, &self.level, input_responses, request_state)?;
+        let prompt = self.hive.server_prompt(&agent, &name, arguments, Some(line));
+        let (got, instead) = relay::attend(&ctx, Some(heard), prompt).await?;
+        if let Some(instead) = instead {
+            return asked(instead);
+        }
         let mut got = got.map_err(|e| refused(&e))?;
         got.result_type = Some(ResultType::COMPLETE);
         Ok(got.into())

@@ -21,7 +21,8 @@ fn caller() -> (Speaker, mpsc::Receiver<Said>) {
 }
 
 fn caller_with(asks: Asks) -> (Speaker, mpsc::Receiver<Said>) {
-    let (line, heard) = Line::new(Ears { progress: true, logs: Some(LoggingLevel::Info), asks });
+    let (line, heard) =
+        Line::new(Ears { progress: true, logs: Some(LoggingLevel::Info), asks, ..Ears::default() });
     let masker = Masker::new(&[SecretValue::new("hunter22-hunter22").unwrap()]);
     (Speaker::new(line, masker, "server s".to_owned()), heard)
 }
@@ -235,10 +236,13 @@ async fn what_a_server_asks_the_client_answers_that_called_and_is_told_who_asks(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_asked_is_not_and_the_server_is_told_why() {
+    let alone = Arc::new(tokio::sync::Notify::new());
+    let told = alone.clone();
     let (connection, played) = meet(|mut server| async move {
         server.shake().await;
         let answer = server.elicit().await;
         assert!(answer["error"]["message"].as_str().unwrap().contains("no call is in flight"), "{answer}");
+        told.notify_one();
         // Of nobody that could hear, and of a client that did not announce it.
         for _ in 0..2 {
             let call = server.asked("tools/call").await;
@@ -256,6 +260,7 @@ async fn who_cannot_be_asked_is_not_and_the_server_is_told_why() {
     })
     .await;
     let connection = connection.unwrap();
+    alone.notified().await;
     call(&connection, PATIENCE).await.unwrap();
     for asks in [Asks { elicitation: false, ..ALL }, ALL] {
         let (speaker, mut heard) = caller_with(asks);
