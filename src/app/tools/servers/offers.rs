@@ -192,7 +192,12 @@ impl Hive {
             let times = self.servers.times_changed();
             match using.connection.offers(startup).await {
                 Ok(offers) => {
-                    let offers = Arc::new(offers);
+                    let masker = self.world().masker.clone();
+                    let offers = Arc::new(Offers {
+                        prompts: masked(&masker, &offers.prompts).unwrap_or_default(),
+                        resources: masked(&masker, &offers.resources).unwrap_or_default(),
+                        templates: masked(&masker, &offers.templates).unwrap_or_default(),
+                    });
                     self.servers.keep_offers(key.clone(), hash, times, &offers);
                     Some(offers)
                 }
