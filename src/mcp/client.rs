@@ -1,25 +1,26 @@
 //! One connection to a server.
+#![expect(deprecated, reason = "servers up to 2025-11-25 log, sample and ask for roots")]
 
 use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU8},
+    time::Duration,
 };
 
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
     model::{
-        CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities, ClientConfig,
-        ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
-        ServerNotification, ServerResult, SubscriptionFilter, Tool,
+        CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, ClientResult,
+        CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
+        ElicitRequestParams, ElicitResult, ElicitationCapability, Extensions, FormElicitationCapability,
+        Implementation, ListRootsRequest, ListRootsResult, LoggingLevel, ProtocolVersion,
+        ResourceUpdatedNotificationParam, ServerNotification, ServerResult, SubscriptionFilter,
     },
     service::{
-        ClientCacheConfig, ClientLifecycleMode, NotificationContext, Peer, PeerRequestOptions,
-        RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
+        ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer,
+        PeerRequestOptions, RequestContext, RunningService, serve_client_with_lifecycle_and_ct,
     },
     transport::{IntoTransport, async_rw::AsyncRwTransport},
 };
-use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Notify,
@@ -28,83 +29,113 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    calls::{Calls, Tap},
     fault::{MAX_MESSAGE, McpFault},
     gate::{self, Gate},
+    line::grade,
+    updates::Updates,
 };
 
-/// Tools of one server, and what their descriptions may have together.
-const MAX_TOOLS: usize = 10_000;
-const MAX_DESCRIBED: usize = 8 << 20;
-/// Pages of a listing.
-const MAX_PAGES: usize = 1_000;
 /// Time to take leave, and to send word of a cancelled request.
-const LEAVE: Duration = Duration::from_secs(2);
+pub(super) const LEAVE: Duration = Duration::from_secs(2);
 /// A connection that has no stream to end is looked at this often.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// A tool as its server tells of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RemoteTool {
-    /// Its name.
-    pub name: String,
-    /// What it does; empty when it does not say.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub input_schema: Value,
-    /// JSON Schema of its structured results.
-    pub output_schema: Option<Value>,
-    /// Hints, as they came.
-    pub annotations: Option<Value>,
-}
-
-/// The answer to a call.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
-    /// `structuredContent`.
-    pub structured: Option<Value>,
-    /// Content blocks, as they came.
-    pub content: Vec<Value>,
-    /// `isError`.
-    pub is_error: bool,
-}
 
 /// What a connection tells of by itself.
 #[derive(Clone)]
 pub struct Watch {
     /// The server's tools are others now.
     pub changed: Arc<Notify>,
+    /// Its prompts or resources are others now.
+    pub offers: Arc<Notify>,
     /// The connection is over.
     pub over: CancellationToken,
 }
 
 /// A connection that shook hands. Dropping it ends it.
 pub struct Connection {
-    service: RunningService<RoleClient, Host>,
+    pub(super) service: RunningService<RoleClient, Host>,
     gate: Arc<Gate>,
     watch: Watch,
+    pub(super) calls: Arc<Calls>,
+    /// How detailed the server was asked to log.
+    pub(super) detail: AtomicU8,
+    pub(super) updates: Arc<Updates>,
 }
 
-/// This side of a connection: it offers a server nothing.
+/// This side of a connection. A server is started before it is known who will call and what their clients can do, so it
+/// is offered what any of them may; a question that the caller of the moment cannot answer gets an error.
+#[derive(Clone)]
 pub(super) struct Host {
     changed: Arc<Notify>,
-    gate: Arc<Gate>,
+    offers: Arc<Notify>,
+    calls: Arc<Calls>,
+    updates: Arc<Updates>,
 }
 
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
         let skep = Implementation::new("skep", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), skep)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        let mut offered = ClientCapabilities::builder().enable_sampling().enable_roots().build();
+        // Forms alone: a URL of a server would be opened on the word of the hive.
+        let form = FormElicitationCapability::default();
+        offered.elicitation = Some(ElicitationCapability::new().with_form(form));
+        ClientConfig::new(offered, skep).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
-    async fn ping(&self, _: RequestContext<RoleClient>) -> Result<(), ErrorData> {
-        // Over HTTP nothing else counts messages.
-        self.gate.message().map_err(|e| ErrorData::internal_error(e.to_string(), None))
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        match self.calls.relay(CreateMessageRequest::new(params).into(), context).await? {
+            ClientResult::CreateMessageResult(result) => Ok(*result),
+            _ => Err(odd()),
+        }
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        match self.calls.relay(ElicitRequest::new(params).into(), context).await? {
+            ClientResult::ElicitResult(result) => Ok(result),
+            _ => Err(odd()),
+        }
+    }
+
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let request = ListRootsRequest { method: Default::default(), extensions: Extensions::default() };
+        match self.calls.relay(request.into(), context).await? {
+            ClientResult::ListRootsResult(result) => Ok(result),
+            _ => Err(odd()),
+        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.notify_one();
     }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.offers.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.offers.notify_one();
+    }
+
+    async fn on_resource_updated(
+        &self,
+        params: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.updates.tell(&params.uri);
+    }
+}
+
+fn odd() -> ErrorData {
+    ErrorData::internal_error("the client's answer is none to this question", None)
 }
 
 impl Connection {
@@ -135,12 +166,40 @@ impl Connection {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let watch = Watch { changed: Arc::default(), over: gate.over.clone() };
-        let host = Host { changed: watch.changed.clone(), gate: gate.clone() };
+        let watch = Watch { changed: Arc::default(), offers: Arc::default(), over: gate.over.clone() };
+        let (calls, updates) = (Arc::<Calls>::default(), Arc::<Updates>::default());
+        let host = Host {
+            changed: watch.changed.clone(),
+            offers: watch.offers.clone(),
+            calls: calls.clone(),
+            updates: updates.clone(),
+        };
         let shut = gate.shut.clone();
-        let serve = serve_client_with_lifecycle_and_ct(host, transport, mode, shut.child_token());
+        let back = Arc::new(Mutex::new(None));
+        let serve = |transport, mode| {
+            let tap = Tap::new(transport, &back, &calls, &gate);
+            serve_client_with_lifecycle_and_ct(host.clone(), tap, mode, shut.child_token())
+        };
+        let transport = transport.into_transport();
+        let handshake = async {
+            let refused = match serve(transport, mode.clone()).await {
+                Err(ClientInitializeError::JsonRpcError(refused)) => refused,
+                shaken => return shaken,
+            };
+            let refused = ClientInitializeError::JsonRpcError(refused);
+            let transport = back.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match transport {
+                // Servers of the newest protocol alone know no `initialize`.
+                Some(transport) if mode == ClientLifecycleMode::Initialize => {
+                    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+                    let again = serve(transport, ClientLifecycleMode::Discover { preferred_versions });
+                    again.await.map_err(|_| refused)
+                }
+                _ => Err(refused),
+            }
+        };
         let shaken = tokio::select! {
-            shaken = timeout(within, serve) => shaken,
+            shaken = timeout(within, handshake) => shaken,
             () = shut.cancelled() => return Err(gate.why().unwrap_or(McpFault::Closed)),
         };
         let why = |fault: McpFault| gate.fault(fault);
@@ -148,7 +207,8 @@ impl Connection {
         let peer = service.peer();
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         follow(peer.clone(), watch.clone());
-        Ok(Self { service, gate, watch })
+        let detail = AtomicU8::new(grade(LoggingLevel::Info));
+        Ok(Self { service, gate, watch, calls, detail, updates })
     }
 
     /// What it tells of by itself.
@@ -169,78 +229,23 @@ impl Connection {
         self.gate.why()
     }
 
-    /// Every tool of the server, all pages together within the time.
-    ///
-    /// # Errors
-    /// It does not answer, or tells of more than is taken.
-    pub async fn tools(&self, within: Duration) -> Result<Vec<RemoteTool>, McpFault> {
-        let deadline = Instant::now() + within;
-        let never = CancellationToken::new();
-        let (mut tools, mut size) = (Vec::new(), 0);
-        let (mut cursor, mut seen) = (None, HashSet::new());
-        for _ in 0..MAX_PAGES {
-            let params = Some(PaginatedRequestParams::default().with_cursor(cursor.take()));
-            let request = ListToolsRequest { params, ..Default::default() };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let answer = self.ask(ClientRequest::ListToolsRequest(request), left, within, &never).await?;
-            let ServerResult::ListToolsResult(page) = answer else {
-                return Err(McpFault::Odd("its list of tools is not as MCP wants it".to_owned()));
-            };
-            for tool in page.tools {
-                let tool = described(tool);
-                size += tool.name.len() + tool.description.len() + tool.input_schema.to_string().len();
-                size += tool.output_schema.as_ref().map_or(0, |schema| schema.to_string().len());
-                tools.push(tool);
-            }
-            if tools.len() > MAX_TOOLS || size > MAX_DESCRIBED {
-                return Err(McpFault::Odd(format!(
-                    "it has more than {MAX_TOOLS} tools, or more than {} MiB of descriptions",
-                    MAX_DESCRIBED >> 20
-                )));
-            }
-            match page.next_cursor {
-                None => return Ok(tools),
-                Some(next) if !seen.insert(next.clone()) => {
-                    return Err(McpFault::Odd("its list of tools goes in a circle".to_owned()));
-                }
-                Some(next) => cursor = Some(next),
-            }
-        }
-        Err(McpFault::Odd(format!("its list of tools has more than {MAX_PAGES} pages")))
-    }
-
-    /// Calls a tool. When the time is up or `ended` is cancelled, the server is told.
-    ///
-    /// # Errors
-    /// See [`McpFault`]; a tool that failed is no error.
-    pub async fn call(
-        &self,
-        name: &str,
-        args: Map<String, Value>,
-        within: Duration,
-        ended: &CancellationToken,
-    ) -> Result<Answer, McpFault> {
-        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(args);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.ask(request, within, within, ended).await? {
-            ServerResult::CallToolResult(result) => Ok(Answer {
-                structured: result.structured_content,
-                content: result.content.iter().filter_map(|block| serde_json::to_value(block).ok()).collect(),
-                is_error: result.is_error.unwrap_or(false),
-            }),
-            ServerResult::InputRequiredResult(_) => {
-                Err(McpFault::Odd("it asks the caller for input, and nobody is there to give it".to_owned()))
-            }
-            _ => Err(McpFault::Odd("its answer is none of a tool".to_owned())),
-        }
-    }
-
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         request: ClientRequest,
         left: Duration,
         limit: Duration,
         ended: &CancellationToken,
+    ) -> Result<ServerResult, McpFault> {
+        self.ask_with(request, left, limit, ended, PeerRequestOptions::default()).await
+    }
+
+    pub(super) async fn ask_with(
+        &self,
+        request: ClientRequest,
+        left: Duration,
+        limit: Duration,
+        ended: &CancellationToken,
+        options: PeerRequestOptions,
     ) -> Result<ServerResult, McpFault> {
         let _asked = self.gate.ask();
         let mut oversized = self.gate.oversized.subscribe();
@@ -248,7 +253,7 @@ impl Connection {
         let mut sent = None;
         let answered = async {
             // The time is kept here, so that it also holds while a server does not read the request.
-            let request = peer.send_request_with_option(request, PeerRequestOptions::default()).await?;
+            let request = peer.send_request_with_option(request, options).await?;
             sent = Some(request.id.clone());
             request.await_response().await
         };
@@ -285,15 +290,17 @@ impl Drop for Connection {
 /// Servers of the newest protocol tell of changes only to those who subscribe; all tell of their end by it.
 fn follow(peer: Peer<RoleClient>, watch: Watch) {
     tokio::spawn(async move {
-        let newest =
-            peer.peer_info().is_some_and(|info| info.protocol_version == ProtocolVersion::V_2026_07_28);
-        if newest {
+        if peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize()) {
             let listen = async {
-                let filter = SubscriptionFilter::builder().tools_list_changed().build();
+                let filter = SubscriptionFilter::builder().tools_list_changed();
+                let filter = filter.prompts_list_changed().resources_list_changed().build();
                 let Ok(mut told) = peer.listen(filter).await else { return };
                 while let Ok(Some(notification)) = told.next().await {
-                    if matches!(notification, ServerNotification::ToolListChangedNotification(_)) {
-                        watch.changed.notify_one();
+                    match notification {
+                        ServerNotification::ToolListChangedNotification(_) => watch.changed.notify_one(),
+                        ServerNotification::PromptListChangedNotification(_)
+                        | ServerNotification::ResourceListChangedNotification(_) => watch.offers.notify_one(),
+                        _ => {}
                     }
                 }
             };
@@ -308,14 +315,4 @@ fn follow(peer: Peer<RoleClient>, watch: Watch) {
             }
         }
     });
-}
-
-fn described(tool: Tool) -> RemoteTool {
-    RemoteTool {
-        name: tool.name.into_owned(),
-        description: tool.description.map(std::borrow::Cow::into_owned).or(tool.title).unwrap_or_default(),
-        input_schema: Value::Object((*tool.input_schema).clone()),
-        output_schema: tool.output_schema.map(|schema| Value::Object((*schema).clone())),
-        annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()),
-    }
 }

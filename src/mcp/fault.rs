@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
+use serde_json::Value;
 
 /// Bytes of one message.
 pub(super) const MAX_MESSAGE: usize = 8 << 20;
@@ -37,6 +38,8 @@ pub enum McpFault {
         code: i32,
         /// Its words.
         message: String,
+        /// What it said beside them.
+        data: Option<Value>,
     },
     /// It keeps to no protocol that is spoken here.
     #[error("{0}")]
@@ -58,7 +61,7 @@ impl From<ServiceError> for McpFault {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::McpError(said) => {
-                Self::Refused { code: said.code.0, message: excerpt(&said.message) }
+                Self::Refused { code: said.code.0, message: excerpt(&said.message), data: said.data }
             }
             ServiceError::TransportClosed => Self::Closed,
             ServiceError::TransportSend(e) => Self::Unreachable(excerpt(&e.error.to_string())),
@@ -74,7 +77,7 @@ impl From<ClientInitializeError> for McpFault {
         match error {
             ClientInitializeError::ConnectionClosed(_) => Self::Closed,
             ClientInitializeError::JsonRpcError(said) => {
-                Self::Refused { code: said.code.0, message: excerpt(&said.message) }
+                Self::Refused { code: said.code.0, message: excerpt(&said.message), data: said.data }
             }
             ClientInitializeError::TransportError { error, .. } => {
                 Self::Unreachable(excerpt(&error.error.to_string()))

@@ -111,7 +111,7 @@ impl Gate {
     }
 
     /// A message came.
-    pub(super) fn message(&self) -> Result<(), McpFault> {
+    fn message(&self) -> Result<(), McpFault> {
         let stalled = self.stalled.load(Ordering::Relaxed);
         let why = {
             let mut state = self.lock();
@@ -129,6 +129,11 @@ impl Gate {
             }
         };
         why.map_or(Ok(()), |why| Err(self.flood(why)))
+    }
+
+    /// A message was taken from the transport; over pipes it was counted as it was read.
+    pub(super) fn taken(&self) -> Result<(), McpFault> {
+        if self.piped { Ok(()) } else { self.message() }
     }
 
     /// A message is too large; `bytes` of it came so far.

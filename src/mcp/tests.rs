@@ -11,6 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Connection, McpFault, Remote, Rules};
 
+mod newest;
+mod offered;
+mod relayed;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The server's end.
@@ -82,7 +86,7 @@ where
 }
 
 async fn call(connection: &Connection, limit: Duration) -> Result<Answer, McpFault> {
-    connection.call("t", Map::new(), limit, &CancellationToken::new()).await
+    connection.call("t", Map::new(), limit, &CancellationToken::new(), None).await
 }
 
 fn tool(name: &str) -> Value {
@@ -294,7 +298,7 @@ async fn a_call_ends_with_its_time_and_with_its_caller_and_the_server_is_told() 
         tokio::time::sleep(Duration::from_millis(100)).await;
         end.cancel();
     });
-    assert_eq!(connection.call("t", Map::new(), PATIENCE, &ended).await, Err(McpFault::Cancelled));
+    assert_eq!(connection.call("t", Map::new(), PATIENCE, &ended, None).await, Err(McpFault::Cancelled));
     played.await.unwrap();
 }
 

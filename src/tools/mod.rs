@@ -6,6 +6,7 @@
 pub mod catalogue;
 pub mod check;
 pub mod normalise;
+pub mod template;
 mod weight;
 pub mod workflow;
 

@@ -24,7 +24,10 @@ async fn hive() -> (TestHive, String, String) {
     hive.write("skep.toml", &config);
     let server = json!({ "name": "fixture", "command": "node", "args": ["fixture.mjs"] });
     hive.write("skills/conform@1.0.0/fixture.mjs", include_str!("../judges/fixture.mjs"));
-    hive.skill("conform", "1.0.0", &json!({ "mcpServers": [server] }));
+    // What one server cannot do hides nothing of another.
+    let broken = json!({ "name": "broken", "command": "false" });
+    let newest = json!({ "name": "newest", "command": "node", "args": ["fixture.mjs", "newest"] });
+    hive.skill("conform", "1.0.0", &json!({ "mcpServers": [broken, server, newest] }));
     hive.tools("kit", &[("look.sh", "#!/bin/bash\n# Looks.\necho \"$1\"\n")], &json!({}));
     hive.start().await;
     hive.running("one").await;

@@ -35,6 +35,7 @@ mod outage;
 mod packages;
 mod preflight;
 mod proxy;
+mod relayed;
 mod run_tools;
 mod servers;
 mod skills;

@@ -1,10 +1,12 @@
-//! `/mcp` and `/v1/runs/{id}/mcp`: the tools of an agent or of a run for MCP clients (streamable HTTP, every protocol
-//! version that rmcp speaks at once).
+//! `/mcp` and `/v1/runs/{id}/mcp`: what an agent has for MCP clients, or the tools of a run (streamable HTTP, every
+//! protocol version that rmcp speaks at once).
 //!
 //! Who calls is what the door says of each request, never what a session says; a session belongs to whom began it.
 //! Nothing here decides what a tool may do: calls go the way of all others.
 
 pub(super) mod names;
+mod offers;
+mod relay;
 mod results;
 mod server;
 mod sessions;

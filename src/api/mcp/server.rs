@@ -1,6 +1,8 @@
-//! What the MCP server answers: tools, and the agent's skills as resources (SEP-2640).
+//! What the MCP server answers: tools, the agent's skills as resources (SEP-2640), and the prompts and resources of the
+//! skills' own servers.
 //!
 //! One value serves a request, or a session; who asks is read from each request.
+#![expect(deprecated, reason = "clients up to 2025-11-25 set a level of log messages")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,28 +11,37 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode,
-        GetSkillRequestParams, GetSkillResult, Implementation, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
-        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-        ServerConfig, SubscriptionFilter, Tool,
+        GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, Implementation,
+        InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, ResultType,
+        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+        Tool, UnsubscribeRequestParams,
     },
-    service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::Map;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{names, results, sessions::Who, skills};
+use super::{
+    names,
+    offers::{self, Changes, Watched},
+    relay::{self, Level},
+    results,
+    sessions::Who,
+    skills,
+};
 use crate::{
     app::{Hive, tools::types::ToolReply, types::AppError},
     ids::AgentId,
+    mcp::{Instead, Line},
     tools,
 };
 
 /// Items of one page.
 const PAGE: usize = 1_000;
-/// What comes within this time is told once.
-const SETTLE: Duration = Duration::from_millis(200);
+/// URIs of skills' files; those of servers' resources are others.
+const SKILLS: &str = "skill://";
 
 /// Cancelled when the client that sent a request has gone.
 #[derive(Clone)]
@@ -41,6 +52,8 @@ pub(super) struct Gone(pub CancellationToken);
 pub(super) struct Server {
     hive: Arc<Hive>,
     of_run: bool,
+    level: Arc<Level>,
+    watched: Watched,
 }
 
 type Context = RequestContext<RoleServer>;
@@ -52,11 +65,11 @@ fn who(ctx: &Context) -> Answer<Who> {
     who.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))
 }
 
-/// Whose skills are asked for: a run's endpoint has tools alone.
-fn whose_skills(ctx: &Context) -> Answer<AgentId> {
+/// Whose skills, prompts and resources are asked for: a run's endpoint has tools alone.
+fn whose(ctx: &Context) -> Answer<AgentId> {
     let who = who(ctx)?;
     if who.run.is_some() {
-        let why = "a run's own endpoint has tools and no resources";
+        let why = "a run's own endpoint has tools and nothing else";
         return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None));
     }
     Ok(who.agent)
@@ -87,7 +100,7 @@ fn page<T>(all: Vec<T>, params: Option<PaginatedRequestParams>) -> Answer<(Vec<T
 
 impl Server {
     pub(super) fn new(hive: Arc<Hive>, of_run: bool) -> Self {
-        Self { hive, of_run }
+        Self { hive, of_run, level: Arc::default(), watched: Watched::default() }
     }
 
     async fn tools(&self, who: &Who) -> Result<Vec<Tool>, AppError> {
@@ -127,13 +140,18 @@ impl Server {
         Ok(all.into_iter().find(|own| names::shown(own) == name).unwrap_or(name))
     }
 
-    async fn call(&self, who: &Who, params: CallToolRequestParams) -> Answer<CallToolResult> {
+    async fn call(
+        &self,
+        who: &Who,
+        params: CallToolRequestParams,
+        line: Option<Line>,
+    ) -> Answer<CallToolResult> {
         let name = match self.own_name(who, params.name.into_owned()).await {
             Ok(name) => name,
             Err(error) => return Ok(results::failed(error.to_string())),
         };
         let args = params.arguments.unwrap_or_default();
-        match self.made(who, &name, args).await {
+        match self.made(who, &name, args, line).await {
             Ok(reply) => Ok(results::result(reply)),
             Err(error) => match self.unknown(who, &name, &error).await {
                 Some(why) => Err(ErrorData::invalid_params(why, None)),
@@ -147,13 +165,14 @@ impl Server {
         who: &Who,
         name: &str,
         args: Map<String, serde_json::Value>,
+        line: Option<Line>,
     ) -> Result<ToolReply, AppError> {
         match who.run {
             Some(run) => {
                 let called = self.hive.call_run_tool(who.caller.as_ref(), run, name, &args).await?;
                 Ok(called.reply)
             }
-            None => self.hive.call_tool(who.caller.as_ref(), &who.agent, name, args).await,
+            None => self.hive.call_tool_over(who.caller.as_ref(), &who.agent, name, args, line).await,
         }
     }
 
@@ -168,17 +187,13 @@ impl Server {
             _ => None,
         }
     }
+}
 
-    /// Tells a client of each change until it is gone.
-    async fn tell(mut changes: watch::Receiver<u64>, peer: Peer<RoleServer>) {
-        while changes.changed().await.is_ok() {
-            tokio::time::sleep(SETTLE).await;
-            changes.borrow_and_update();
-            let told = peer.notify_tool_list_changed().await.is_ok();
-            if !told || peer.notify_resource_list_changed().await.is_err() {
-                return;
-            }
-        }
+/// What a client gets instead of an answer.
+fn asked<T: From<InputRequiredResult>>(instead: Instead) -> Answer<T> {
+    match instead {
+        Instead::Asked(asked) => Ok(asked.into()),
+        Instead::Refused(refusal) => Err(refusal),
     }
 }
 
@@ -201,6 +216,10 @@ impl ServerHandler for Server {
             .enable_tool_list_changed()
             .enable_resources()
             .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_logging()
             .enable_skills_with_directory_read()
             .build();
         ServerConfig::new(all)
@@ -208,9 +227,12 @@ impl ServerHandler for Server {
             .with_instructions("The tools and skills of an agent. get_tool_catalog lists the tools in short.")
     }
 
-    // Nothing is told of a level, so every level is kept.
-    #[expect(deprecated, reason = "clients up to 2025-11-25 ask for it")]
-    async fn set_level(&self, _: rmcp::model::SetLevelRequestParams, _: Context) -> Answer<()> {
+    async fn set_level(&self, params: SetLevelRequestParams, ctx: Context) -> Answer<()> {
+        let newest = ctx.protocol_version().is_some_and(|version| !version.has_initialize());
+        if self.of_run || newest {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "nothing is logged here", None));
+        }
+        self.level.set(params.level);
         Ok(())
     }
 
@@ -227,16 +249,18 @@ impl ServerHandler for Server {
         Ok(list)
     }
 
-    async fn call_tool(&self, params: CallToolRequestParams, ctx: Context) -> Answer<CallToolResponse> {
+    async fn call_tool(&self, mut params: CallToolRequestParams, ctx: Context) -> Answer<CallToolResponse> {
         let who = who(&ctx)?;
-        let parts = ctx.extensions.get::<Parts>();
-        let gone = parts.and_then(|parts| parts.extensions.get::<Gone>()).cloned();
-        let gone = gone.ok_or_else(|| ErrorData::invalid_request("nobody vouches for this request", None))?;
-        // A call that is dropped is ended, with its process.
-        tokio::select! {
-            called = self.call(&who, params) => Ok(called?.into()),
-            () = ctx.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
-            () = gone.0.cancelled() => Err(ErrorData::internal_error("the caller has gone", None)),
+        let (responses, state) = (params.input_responses.take(), params.request_state.take());
+        // The clients of a run's endpoint have no stream to hear on.
+        let (line, heard) = match self.of_run {
+            true => (None, None),
+            false => Some(relay::open(&ctx, &self.level, responses, state)?).unzip(),
+        };
+        let (called, instead) = relay::attend(&ctx, heard, self.call(&who, params, line)).await?;
+        match instead {
+            Some(instead) => asked(instead),
+            None => called.map(Into::into),
         }
     }
 
@@ -245,8 +269,10 @@ impl ServerHandler for Server {
         params: Option<PaginatedRequestParams>,
         ctx: Context,
     ) -> Answer<ListResourcesResult> {
-        let agent = whose_skills(&ctx)?;
-        let (items, next) = page(skills::resources(&self.hive, &agent).await?, params)?;
+        let agent = whose(&ctx)?;
+        let mut all = skills::resources(&self.hive, &agent).await?;
+        all.extend(self.hive.resources(&agent).await.map_err(|e| refused(&e))?);
+        let (items, next) = page(all, params)?;
         let mut list =
             ListResourcesResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
         list.next_cursor = next;
@@ -258,7 +284,25 @@ impl ServerHandler for Server {
         params: ReadResourceRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceResponse> {
-        skills::read(&self.hive, &whose_skills(&ctx)?, params.uri).await.map(Into::into)
+        let agent = whose(&ctx)?;
+        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = params;
+        if uri.starts_with(SKILLS) {
+            return skills::read(&self.hive, &agent, uri).await.map(Into::into);
+        }
+        let (line, heard) = relay::open(&ctx, &self.level, input_responses, request_state)?;
+        let resource = self.hive.read_resource(&agent, uri.clone(), Some(line));
+        let (read, instead) = relay::attend(&ctx, Some(heard), resource).await?;
+        if let Some(instead) = instead {
+            return asked(instead);
+        }
+        match read {
+            Ok(mut read) => {
+                read.result_type = Some(ResultType::COMPLETE);
+                Ok(read.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+            }
+            Err(AppError::NotFound(_)) => Err(skills::absent(&uri)),
+            Err(error) => Err(refused(&error)),
+        }
     }
 
     async fn list_skills(
@@ -266,7 +310,7 @@ impl ServerHandler for Server {
         params: Option<PaginatedRequestParams>,
         ctx: Context,
     ) -> Answer<ListSkillsResult> {
-        let agent = whose_skills(&ctx)?;
+        let agent = whose(&ctx)?;
         let (items, next) = page(skills::list(&self.hive, &agent).await?, params)?;
         let mut list =
             ListSkillsResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
@@ -275,7 +319,7 @@ impl ServerHandler for Server {
     }
 
     async fn get_skill(&self, params: GetSkillRequestParams, ctx: Context) -> Answer<GetSkillResult> {
-        let skills = skills::list(&self.hive, &whose_skills(&ctx)?).await?;
+        let skills = skills::list(&self.hive, &whose(&ctx)?).await?;
         let found = skills.into_iter().find(|skill| skill.uri == params.uri);
         found
             .map(GetSkillResult::new)
@@ -287,7 +331,7 @@ impl ServerHandler for Server {
         params: ReadResourceDirectoryRequestParams,
         ctx: Context,
     ) -> Answer<ReadResourceDirectoryResult> {
-        let all = skills::directory(&self.hive, &whose_skills(&ctx)?, &params.uri).await?;
+        let all = skills::directory(&self.hive, &whose(&ctx)?, &params.uri).await?;
         let cursor = PaginatedRequestParams::default().with_cursor(params.cursor);
         let (items, next) = page(all, Some(cursor))?;
         let mut list =
@@ -296,37 +340,74 @@ impl ServerHandler for Server {
         Ok(list)
     }
 
+    async fn list_prompts(
+        &self,
+        params: Option<PaginatedRequestParams>,
+        ctx: Context,
+    ) -> Answer<ListPromptsResult> {
+        let prompts = self.hive.server_prompts(&whose(&ctx)?).await.map_err(|e| refused(&e))?;
+        let (items, next) = page(prompts, params)?;
+        let mut list =
+            ListPromptsResult::with_all_items(items).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+        list.next_cursor = next;
+        Ok(list)
+    }
+
+    async fn get_prompt(&self, params: GetPromptRequestParams, ctx: Context) -> Answer<GetPromptResponse> {
+        let agent = whose(&ctx)?;
+        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = params;
+        let (line, heard) = relay::open(&ctx, &self.level, input_responses, request_state)?;
+        let prompt = self.hive.server_prompt(&agent, &name, arguments, Some(line));
+        let (got, instead) = relay::attend(&ctx, Some(heard), prompt).await?;
+        if let Some(instead) = instead {
+            return asked(instead);
+        }
+        let mut got = got.map_err(|e| refused(&e))?;
+        got.result_type = Some(ResultType::COMPLETE);
+        Ok(got.into())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        params: Option<PaginatedRequestParams>,
+        ctx: Context,
+    ) -> Answer<ListResourceTemplatesResult> {
+        let all = self.hive.resource_templates(&whose(&ctx)?).await.map_err(|e| refused(&e))?;
+        let (items, next) = page(all, params)?;
+        let list = ListResourceTemplatesResult::with_all_items(items);
+        let mut list = list.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+        list.next_cursor = next;
+        Ok(list)
+    }
+
+    async fn subscribe(&self, params: SubscribeRequestParams, ctx: Context) -> Answer<()> {
+        let agent = whose(&ctx)?;
+        // Published files never change.
+        if params.uri.starts_with(SKILLS) {
+            return Ok(());
+        }
+        self.watched.add(&self.hive, &agent, params.uri, ctx.peer).await
+    }
+
+    async fn unsubscribe(&self, params: UnsubscribeRequestParams, ctx: Context) -> Answer<()> {
+        whose(&ctx)?;
+        self.watched.remove(&params.uri);
+        Ok(())
+    }
+
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         (!self.of_run).then(|| requested.clone())
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Answer<()> {
-        let mut changes = self.hive.tools.changes();
-        let wants = subscription.accepted().clone();
-        loop {
-            tokio::select! {
-                () = subscription.cancelled() => return Ok(()),
-                () = self.hive.stopping.cancelled() => return Ok(()),
-                changed = changes.changed() => if changed.is_err() { return Ok(()) },
-            }
-            tokio::time::sleep(SETTLE).await;
-            changes.borrow_and_update();
-            let (sink, mut told) = (subscription.sink(), true);
-            if wants.tools_list_changed == Some(true) {
-                told &= sink.notify_tool_list_changed().await.is_ok();
-            }
-            if wants.resources_list_changed == Some(true) {
-                told &= sink.notify_resource_list_changed().await.is_ok();
-            }
-            if !told {
-                return Ok(());
-            }
-        }
+        let agent = whose(subscription.request_context())?;
+        offers::listen(&self.hive, &agent, &subscription).await;
+        Ok(())
     }
 
     async fn on_initialized(&self, ctx: NotificationContext<RoleServer>) {
         if !self.of_run {
-            let (changes, stopping) = (self.hive.tools.changes(), self.hive.stopping.clone());
+            let (changes, stopping) = (Changes::of(&self.hive), self.hive.stopping.clone());
             let peer = ctx.peer;
             tokio::spawn(async move {
                 let closed = async {
@@ -335,7 +416,7 @@ impl ServerHandler for Server {
                     }
                 };
                 tokio::select! {
-                    () = Self::tell(changes, peer.clone()) => {}
+                    () = changes.tell(peer.clone()) => {}
                     () = closed => {}
                     () = stopping.cancelled() => {}
                 }

@@ -94,17 +94,19 @@ pub async fn resources(hive: &Arc<Hive>, agent: &AgentId) -> Answer<Vec<Resource
     Ok(skills.map(shown).collect())
 }
 
+pub fn absent(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found("the agent has no such resource", Some(json!({ "uri": uri })))
+}
+
 /// One file.
 pub async fn read(hive: &Arc<Hive>, agent: &AgentId, uri: String) -> Answer<ReadResourceResult> {
-    let absent =
-        || ErrorData::resource_not_found("the agent has no such resource", Some(json!({ "uri": uri })));
     let skills = held(hive, agent).await?;
     let found = skills.iter().find_map(|skill| {
         let inner = uri.strip_prefix(&root(skill))?.strip_prefix('/')?;
         let file = skill.files.iter().find(|file| escape(&file.path) == inner)?;
         Some((skill, file))
     });
-    let (skill, file) = found.ok_or_else(absent)?;
+    let (skill, file) = found.ok_or_else(|| absent(&uri))?;
     let bytes = hive.held_file(skill, &file.path).await.map_err(|e| refused(&e))?;
     let kind = kind(&file.path);
     let contents = match String::from_utf8(bytes) {

@@ -95,6 +95,7 @@ impl Acting {
             run: Some(self.run.clone()),
             limit: self.spec.time_limit(),
             ended: self.ended.clone(),
+            line: None,
         };
         let reply = call::make(&self.hive, call).await?;
         let refused = reply.result.as_ref().filter(|result| result["success"] == false);

@@ -59,6 +59,7 @@ async fn look(hive: &Arc<Hive>, run: &RunRow, check: &Preflight, zone: &str) -> 
         run: Some(run.clone()),
         limit: LIMIT,
         ended,
+        line: None,
     };
     // By itself, so that it is seen to its proven end also when nobody waits for it any more.
     let caller = hive.clone();

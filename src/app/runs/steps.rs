@@ -162,6 +162,7 @@ impl Hive {
             run: Some(run),
             limit: DIRECT_TIMEOUT,
             ended: calls.closed.child_token(),
+            line: None,
         };
         Ok((call, step, max_steps, token))
     }

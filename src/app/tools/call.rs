@@ -24,6 +24,7 @@ use crate::{
     },
     db::runs::RunRow,
     ids::AgentId,
+    mcp::Line,
     runs::{
         result::{self, Said},
         state::RunStatus,
@@ -62,6 +63,8 @@ pub(in crate::app) struct Call {
     pub limit: Duration,
     /// Ends it early.
     pub ended: CancellationToken,
+    /// To the MCP client that calls, if one does that can hear more than the answer.
+    pub line: Option<Line>,
 }
 
 impl Hive {
@@ -76,6 +79,21 @@ impl Hive {
         agent: &AgentId,
         name: &str,
         args: Map<String, Value>,
+    ) -> Result<ToolReply> {
+        self.call_tool_over(caller, agent, name, args, None).await
+    }
+
+    /// As [`Self::call_tool`], with a line to the MCP client that calls.
+    ///
+    /// # Errors
+    /// As [`Self::call_tool`].
+    pub async fn call_tool_over(
+        self: &Arc<Self>,
+        caller: Option<&AgentId>,
+        agent: &AgentId,
+        name: &str,
+        args: Map<String, Value>,
+        line: Option<Line>,
     ) -> Result<ToolReply> {
         self.find_agent(agent)?;
         let tool = self.tool_named(agent, name).await?;
@@ -100,6 +118,7 @@ impl Hive {
             run: None,
             limit: DIRECT_TIMEOUT,
             ended,
+            line,
         };
         let hive = self.clone();
         // By itself, so that a process is seen to its proven end also when the caller has gone.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{answer, plan, slot::Use, start};
+use super::{answer, plan, slot::Use, speaker, start};
 use crate::{
     app::{
         Result,
@@ -40,8 +40,10 @@ pub(in crate::app) async fn call(
         () = tokio::time::sleep(call.limit) => return Ok(late(call, server)),
     };
     let left = call.limit.saturating_sub(began.elapsed());
-    let answered = using.connection.call(&call.tool.name, call.args.clone(), left, &call.ended).await;
     let masker = hive.world().masker.clone();
+    let speaker = call.line.clone().map(|line| speaker(line, &key, masker.clone()));
+    let args = call.args.clone();
+    let answered = using.connection.call(&call.tool.name, args, left, &call.ended, speaker).await;
     let failed = |why: String| {
         let why = format!("the MCP server {server}: {why}");
         Ok(ToolReply::failed(&call.name, masker.mask_str(&why).into_owned()))

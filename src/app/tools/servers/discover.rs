@@ -13,12 +13,12 @@ use crate::{
 };
 
 /// A listing waits no longer than this; what takes longer goes on, and is in the next one.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// A call by a bare name waits no longer than this: most likely no server has it, and one that is mute would hold up every
 /// slip of a model.
 const BARE_PATIENCE: Duration = Duration::from_secs(5);
 /// What a start takes beside the handshake, so that one that fails is told of in the same listing.
-const MARGIN: Duration = Duration::from_secs(2);
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
 
 /// Whether some server of an agent never told of its tools.
 pub(in crate::app) fn undiscovered(hive: &Hive, preparation: &Preparation) -> bool {

@@ -9,6 +9,7 @@ mod call;
 mod discover;
 mod keep;
 mod local;
+mod offers;
 mod plan;
 mod slot;
 mod start;
@@ -19,11 +20,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use tokio::sync::watch as watch_channel;
+
+pub use self::offers::FollowedResource;
 use self::slot::Slot;
 pub(in crate::app) use self::{call::call, discover::undiscovered};
 use crate::{
     app::{hive::Hive, tools::desk::ServerKey},
     ids::AgentId,
+    mcp::{Line, Offers, Speaker},
+    secrets::mask::Masker,
     supervisor::{
         agent::Agent,
         prepare::{Preparation, PreparedSkill},
@@ -35,9 +41,43 @@ use crate::{
 #[derive(Default)]
 pub struct Servers {
     slots: Mutex<BTreeMap<ServerKey, Arc<Slot>>>,
+    /// What they offer beside tools, as they told last, each with the plan's hash.
+    offers: Mutex<BTreeMap<ServerKey, (u64, Arc<Offers>)>>,
+    /// How often some server offered something else.
+    changes: watch_channel::Sender<u64>,
 }
 
 impl Servers {
+    /// Wakes whenever some server has other prompts or resources.
+    fn changes(&self) -> watch_channel::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn known_offers(&self, key: &ServerKey, hash: u64) -> Option<Arc<Offers>> {
+        self.offers().get(key).filter(|(of, _)| *of == hash).map(|(_, offers)| offers.clone())
+    }
+
+    fn times_changed(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    /// Unless some changed while they were asked for: then they are asked for again.
+    fn keep_offers(&self, key: ServerKey, hash: u64, times: u64, offers: &Arc<Offers>) {
+        if self.times_changed() == times {
+            self.offers().insert(key, (hash, offers.clone()));
+        }
+    }
+
+    /// A server offers something else now.
+    fn forget_offers(&self, key: &ServerKey) {
+        self.offers().remove(key);
+        self.changes.send_modify(|times| *times += 1);
+    }
+
+    fn offers(&self) -> MutexGuard<'_, BTreeMap<ServerKey, (u64, Arc<Offers>)>> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,6 +85,12 @@ impl Servers {
     fn slot(&self, key: &ServerKey) -> Arc<Slot> {
         self.lock().entry(key.clone()).or_default().clone()
     }
+}
+
+/// A server on the line to the client that calls, by the name that people know it by.
+fn speaker(line: Line, key: &ServerKey, masker: Masker) -> Speaker {
+    let name = format!("MCP server {} of skill {}, agent {}", key.server, key.skill, key.agent);
+    Speaker::new(line, masker, name)
 }
 
 /// The tools that the servers of a skill told of last.
@@ -77,6 +123,7 @@ pub async fn settle(hive: &Arc<Hive>, agent: &Arc<Agent>) {
         slot.keep_only(hash.copied());
         hash.is_some()
     });
+    hive.servers.offers().retain(|key, (hash, _)| key.agent != agent.id || wanted.get(key) == Some(hash));
     let declared = declared(&preparation);
     agent.state().servers.retain(|key, _| wanted.contains_key(key));
     keep::forget(hive, &agent.id, &declared).await;

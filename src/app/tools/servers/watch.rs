@@ -72,6 +72,7 @@ async fn stay(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: &Slot, plan: &Plan, li
             () = hive.stopping.cancelled() => return End::Ours,
             () = gone(&mut link) => return End::Ours,
             () = told.changed.notified() => unread = true,
+            () = told.offers.notified() => hive.servers.forget_offers(&plan.key),
             () = tokio::time::sleep_until(due), if unread => {
                 unread = false;
                 read = Some(tokio::time::Instant::now());
