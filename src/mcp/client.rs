@@ -2,7 +2,7 @@
 #![expect(deprecated, reason = "servers up to 2025-11-25 log, sample and ask for roots")]
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU8},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU8},
     time::Duration,
 };
 
@@ -248,13 +248,13 @@ impl Connection {
         options: PeerRequestOptions,
     ) -> Result<ServerResult, McpFault> {
         let _asked = self.gate.ask();
-        let mut oversized = self.gate.oversized.subscribe();
+        let mut oversized = self.gate.too_large();
         let peer = self.service.peer();
-        let mut sent = None;
+        let sent = OnceLock::new();
         let answered = async {
             // The time is kept here, so that it also holds while a server does not read the request.
             let request = peer.send_request_with_option(request, options).await?;
-            sent = Some(request.id.clone());
+            sent.get_or_init(|| request.id.clone());
             request.await_response().await
         };
         let fault = tokio::select! {
@@ -264,9 +264,9 @@ impl Connection {
             () = tokio::time::sleep(left) => McpFault::Silent(limit),
             () = ended.cancelled() => McpFault::Cancelled,
             () = self.gate.shut.cancelled() => self.gate.why().unwrap_or(McpFault::Closed),
-            _ = oversized.changed() => McpFault::TooLarge,
+            () = oversized.answers(|| sent.get().map(ToString::to_string)) => McpFault::TooLarge,
         };
-        if let (Some(id), McpFault::Silent(_) | McpFault::Cancelled) = (sent, &fault) {
+        if let (Some(id), McpFault::Silent(_) | McpFault::Cancelled) = (sent.into_inner(), &fault) {
             let reason = if fault == McpFault::Cancelled { "the caller is gone" } else { "its time is up" };
             let told = CancelledNotificationParam::new(Some(id), Some(reason.to_owned()));
             // Whoever does not read is not waited for.

@@ -17,7 +17,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::watch,
+    sync::broadcast::{self, error::RecvError},
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -36,8 +36,8 @@ pub(super) struct Gate {
     state: Mutex<State>,
     /// A write waits for the server to read.
     stalled: AtomicBool,
-    /// Counts messages that were too large.
-    pub(super) oversized: watch::Sender<u64>,
+    /// Tells of messages that were too large: which request they answer, where they say so.
+    oversized: broadcast::Sender<Option<String>>,
     /// Over pipes of a process: what cannot be written has nobody to read it.
     piped: bool,
     /// Cancelled to cut the connection off.
@@ -63,7 +63,7 @@ impl Gate {
             state: Mutex::new(state),
             stalled: AtomicBool::new(false),
             piped,
-            oversized: watch::Sender::default(),
+            oversized: broadcast::Sender::new(16),
             shut: CancellationToken::new(),
             over: CancellationToken::new(),
         })
@@ -136,16 +136,55 @@ impl Gate {
         if self.piped { Ok(()) } else { self.message() }
     }
 
-    /// A message is too large; `bytes` of it came so far.
+    /// A message is too large; `bytes` of it came so far. Whoever asked for it may have gone meanwhile.
     fn large(&self, bytes: usize, first: bool) -> Result<(), McpFault> {
-        if bytes > LONGEST || self.lock().asked == 0 {
+        if bytes > LONGEST || first && self.lock().asked == 0 {
             return Err(self.flood("it sends a message without end"));
-        }
-        if first {
-            self.oversized.send_modify(|count| *count += 1);
         }
         Ok(())
     }
+
+    /// For requests: tells them of answers that were too large.
+    pub(super) fn too_large(&self) -> TooLarge {
+        TooLarge(self.oversized.subscribe())
+    }
+}
+
+/// Hears of messages that were too large.
+pub(super) struct TooLarge(broadcast::Receiver<Option<String>>);
+
+impl TooLarge {
+    /// Resolves when one came that answers this request, or that may.
+    pub(super) async fn answers(&mut self, request: impl Fn() -> Option<String>) {
+        loop {
+            match self.0.recv().await {
+                Ok(Some(id)) if Some(&id) != request().as_ref() => {}
+                Ok(_) | Err(RecvError::Lagged(_)) => return,
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// The request that a message answers, by the number that stands before or behind its result.
+fn answered(head: &[u8], tail: &[u8]) -> Option<String> {
+    let dense = |bytes: &[u8]| -> String {
+        String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_ascii_whitespace()).collect()
+    };
+    let number = |text: &str| -> Option<String> {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        Some(digits).filter(|digits| !digits.is_empty())
+    };
+    let (head, tail) = (dense(head), dense(tail));
+    let result = ["\"result\":", "\"error\":"].into_iter().filter_map(|key| head.find(key)).min();
+    let before = result.map_or(head.as_str(), |at| &head[..at]);
+    if let Some(at) = before.find("\"id\":") {
+        return number(&before[at + 5..]);
+    }
+    let end = tail.strip_suffix('}')?;
+    let end = end.strip_suffix(",\"jsonrpc\":\"2.0\"").unwrap_or(end);
+    let (_, id) = end.rsplit_once("\"id\":")?;
+    number(id).filter(|digits| digits == id)
 }
 
 /// A request that waits for its answer.
@@ -163,22 +202,37 @@ pub(super) struct Read<R> {
     gate: Arc<Gate>,
     /// Bytes of the message that comes.
     length: usize,
+    /// Its first and its last ones.
+    head: Vec<u8>,
+    tail: Vec<u8>,
 }
+
+/// Bytes at each end of a message, among which the number of its request stands.
+const EDGE: usize = 256;
 
 impl<R> Read<R> {
     pub(super) fn new(inner: R, gate: Arc<Gate>) -> Self {
-        Self { inner, gate, length: 0 }
+        Self { inner, gate, length: 0, head: Vec::new(), tail: Vec::new() }
     }
 
     fn count(&mut self, bytes: &[u8]) -> Result<(), McpFault> {
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let before = self.length;
             self.length += piece.len();
+            let room = EDGE.saturating_sub(before).min(piece.len());
+            self.head.extend(&piece[..room]);
             if self.length > MAX_MESSAGE {
                 self.gate.large(self.length, before <= MAX_MESSAGE)?;
+                self.tail.extend(&piece[piece.len().saturating_sub(EDGE)..]);
+                self.tail.drain(..self.tail.len().saturating_sub(EDGE));
             }
             if piece.ends_with(b"\n") {
+                if self.length > MAX_MESSAGE {
+                    drop(self.gate.oversized.send(answered(&self.head, &self.tail)));
+                }
                 self.length = 0;
+                self.head.clear();
+                self.tail.clear();
                 self.gate.message()?;
             }
         }
@@ -237,5 +291,27 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Write<W> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_told_by_its_number_before_or_behind_the_result() {
+        let of = |head: &str, tail: &str| answered(head.as_bytes(), tail.as_bytes());
+        let seven = Some("7".to_owned());
+        assert_eq!(of(r#"{"jsonrpc": "2.0", "id": 7, "result": {"id":8"#, r#""id":9}}"#), seven);
+        assert_eq!(of(r#"{"result":{"id":8,"x":"#, "\"xx\"},\"jsonrpc\":\"2.0\",\"id\":7}\r\n"), seven);
+        assert_eq!(of(r#"{"result":{"id":8,"x":"#, r#"xx"}, "id": 7, "jsonrpc": "2.0"}"#), seven);
+        for (head, tail) in [
+            (r#"{"result":{"id":8"#, r#"xx","id":9}}"#),
+            (r#"{"result":""#, r#""id":7,"more":1}"#),
+            ("xxx", "xxx"),
+            (r#"{"id":"a","result":"#, "}"),
+        ] {
+            assert_eq!(of(head, tail), None, "{head} {tail}");
+        }
     }
 }

@@ -183,6 +183,26 @@ async fn an_answer_of_a_hundred_megabytes_is_refused_and_the_next_one_is_taken()
 }
 
 #[tokio::test]
+async fn an_answer_that_is_too_large_fails_its_own_call_and_no_other() {
+    let (connection, played) = meet(|mut server| async move {
+        server.shake().await;
+        let first = server.asked("tools/call").await;
+        let second = server.asked("tools/call").await;
+        // Behind the result, as many servers write it.
+        let long = "x".repeat(9 << 20);
+        server.say(&format!("{{\"result\":\"{long}\",\"jsonrpc\":\"2.0\",\"id\":{}}}\n", first["id"])).await;
+        server.answer(&second, json!({ "content": [] })).await;
+    })
+    .await;
+    let connection = connection.unwrap();
+    let (one, two) = tokio::join!(call(&connection, PATIENCE), call(&connection, PATIENCE));
+    let mut answers = [one, two];
+    answers.sort_by_key(Result::is_err);
+    assert_eq!(answers, [Ok(Answer::default()), Err(McpFault::TooLarge)]);
+    played.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_line_without_end_that_nobody_asked_for_ends_the_connection() {
     let (connection, played) = meet(|mut server| async move {
         server.shake().await;
