@@ -106,6 +106,13 @@ mod tests {
         ]);
         let reply = ToolReply { content: Some(blocks.clone()), ..ToolReply::answered("t", json!("t")) };
         assert_eq!(shown_as(reply)["content"], blocks);
+        let failed = ToolReply {
+            content: Some(blocks.clone()),
+            result: Some(json!({ "code": 7 })),
+            ..ToolReply::failed("t", "t".into())
+        };
+        let shown = shown_as(failed);
+        assert_eq!((&shown["content"], &shown["structuredContent"]), (&blocks, &json!({ "code": 7 })));
         let strange = json!([{ "type": "hologram", "data": 1 }]);
         let reply = ToolReply { content: Some(strange.clone()), ..ToolReply::answered("t", json!("t")) };
         assert_eq!(shown_as(reply)["content"][0]["text"], strange[0].to_string());

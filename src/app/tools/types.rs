@@ -34,7 +34,7 @@ pub struct ToolReply {
     /// most 1 MiB.
     #[schema(value_type = Value)]
     pub result: Option<Value>,
-    /// Content blocks of an MCP tool, as they came, when they are more than text.
+    /// Content blocks of an MCP tool, as they came, when they are more than text or say something else than the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub content: Option<Value>,
