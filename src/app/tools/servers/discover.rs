@@ -27,7 +27,15 @@ pub(in crate::app) fn undiscovered(hive: &Hive, preparation: &Preparation) -> bo
 
 fn unknown<'a>(hive: &'a Hive, preparation: &'a Preparation) -> impl Iterator<Item = plan::Plan> + 'a {
     let plans = plan::all(preparation).filter_map(std::result::Result::ok);
-    plans.filter(|plan| hive.tools.of_server(&plan.key, &plan.digest).is_none())
+    let agent = hive.find_agent(&preparation.config.id).ok();
+    plans.filter(move |plan| is_unknown(hive, agent.as_deref(), plan))
+}
+
+/// Whether a server never told of its tools, or had none and was started otherwise then.
+fn is_unknown(hive: &Hive, agent: Option<&Agent>, plan: &plan::Plan) -> bool {
+    hive.tools.of_server(&plan.key, &plan.digest).is_none_or(|told| {
+        told.tools.is_empty() && agent.is_some_and(|agent| hive.servers.may_have_some(agent, plan))
+    })
 }
 
 /// The servers that may have a tool of this name, and how long they are waited for.
@@ -122,12 +130,13 @@ impl Hive {
         asked: BTreeSet<ServerKey>,
         most: Duration,
     ) -> Vec<String> {
-        let untold = |key: &ServerKey| {
-            let prepared = preparation.skills.iter().find(|prepared| prepared.skill.id == key.skill);
-            prepared.is_some_and(|prepared| self.tools.of_server(key, &prepared.digest).is_none())
+        let untold = |key: &ServerKey, plan: &std::result::Result<plan::Plan, String>| match plan {
+            Ok(plan) => is_unknown(self, Some(agent), plan),
+            Err(_) => self.tools.last_of_server(key).is_none(),
         };
-        let asks = asked.into_iter().filter(untold).map(|key| async move {
-            let why = match plan::one(preparation, &key) {
+        let planned = asked.into_iter().map(|key| (plan::one(preparation, &key), key));
+        let asks = planned.filter(|(plan, key)| untold(key, plan)).map(|(plan, key)| async move {
+            let why = match plan {
                 Ok(plan) => {
                     let patience = patience(&plan).min(most);
                     match tokio::time::timeout(patience, start::up(self, agent, plan)).await {

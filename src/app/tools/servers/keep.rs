@@ -43,6 +43,9 @@ fn parse_key(text: &str) -> Option<ServerKey> {
 pub(super) async fn learn(hive: &Arc<Hive>, agent: &Agent, plan: &Plan, tools: Vec<RemoteTool>) {
     let masker = hive.world().masker.clone();
     let (tools, left_out) = usable(tools, &masker);
+    if tools.is_empty() {
+        hive.servers.has_none(agent, plan);
+    }
     let tools = ServerTools { digest: plan.digest, tools, left_out };
     let text = serde_json::to_string(&tools).unwrap_or_default();
     if !hive.tools.learn(plan.key.clone(), tools) {
@@ -60,6 +63,7 @@ fn usable(tools: Vec<RemoteTool>, masker: &Masker) -> (Vec<ServerTool>, Vec<Stri
     let named = |tool: &RemoteTool| {
         (1..=MAX_NAME).contains(&tool.name.chars().count())
             && !tool.name.contains(|c: char| c.is_control() || c.is_whitespace() || is_hidden(c))
+            && masker.mask_str(&tool.name) == tool.name
     };
     let (tools, odd): (Vec<_>, Vec<_>) = tools.into_iter().partition(named);
     let short = |tool: RemoteTool| masker.mask_str(&tool.name).chars().take(MAX_NAME).collect();
@@ -128,5 +132,26 @@ impl Hive {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::SecretValue;
+
+    #[test]
+    fn a_name_with_a_secret_in_it_cannot_be_called() {
+        let masker = Masker::new(&[SecretValue::new("hunter22-hunter22").unwrap()]);
+        let tool = |name: &str| RemoteTool {
+            name: name.to_owned(),
+            description: String::new(),
+            input_schema: json!({}),
+            output_schema: None,
+            annotations: None,
+        };
+        let (tools, odd) = usable(vec![tool("a"), tool("leak_hunter22-hunter22")], &masker);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((names, odd), (vec!["a"], vec!["leak_***".to_owned()]));
     }
 }

@@ -43,11 +43,25 @@ pub struct Servers {
     slots: Mutex<BTreeMap<ServerKey, Arc<Slot>>>,
     /// What they offer beside tools, as they told last, each with the plan's hash.
     offers: Mutex<BTreeMap<ServerKey, (u64, Arc<Offers>)>>,
+    /// Those that told of no tools when they were started last, with what they were started as.
+    empty: Mutex<BTreeMap<ServerKey, (u64, u64)>>,
     /// How often some server offered something else.
     changes: watch_channel::Sender<u64>,
 }
 
 impl Servers {
+    /// A server that was started by this plan told of no tools.
+    fn has_none(&self, agent: &Agent, plan: &plan::Plan) {
+        let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        empty.insert(plan.key.clone(), start_of(agent, plan));
+    }
+
+    /// Whether it is worth asking a server again that told of no tools: another start may find some.
+    fn may_have_some(&self, agent: &Agent, plan: &plan::Plan) -> bool {
+        let empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        empty.get(&plan.key) != Some(&start_of(agent, plan))
+    }
+
     /// Wakes whenever some server has other prompts or resources.
     fn changes(&self) -> watch_channel::Receiver<u64> {
         self.changes.subscribe()
@@ -91,6 +105,11 @@ impl Servers {
 fn speaker(line: Line, key: &ServerKey, masker: Masker) -> Speaker {
     let name = format!("MCP server {} of skill {}, agent {}", key.server, key.skill, key.agent);
     Speaker::new(line, masker, name)
+}
+
+/// What a server is started as: by a plan, with its values, in a container.
+fn start_of(agent: &Agent, plan: &plan::Plan) -> (u64, u64) {
+    (plan.hash, agent.link.status().generation)
 }
 
 /// The tools that the servers of a skill told of last.

@@ -14,8 +14,10 @@ use crate::{app::hive::Hive, supervisor::agent::Agent};
 
 /// Idleness is looked at this often at the longest, so that a clock which was moved is noticed.
 const LOOK: Duration = Duration::from_secs(5);
-/// Between two readings of tools that change.
+/// Between two readings of tools that change; it doubles while they go on changing.
 const REREAD: Duration = Duration::from_secs(1);
+/// At the most; after as long a time without one it is short again.
+const REREAD_MOST: Duration = Duration::from_secs(64);
 
 /// Why a server is ended.
 enum End {
@@ -64,9 +66,10 @@ async fn stay(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: &Slot, plan: &Plan, li
     let mut link = agent.link.watch();
     let mut unread = false;
     let mut read = None::<tokio::time::Instant>;
+    let mut pause = REREAD;
     loop {
         let left = live.idle().map_or(LOOK, |idle| plan.idle.saturating_sub(idle).min(LOOK));
-        let due = read.map_or_else(tokio::time::Instant::now, |at| at + REREAD);
+        let due = read.map_or_else(tokio::time::Instant::now, |at| at + pause);
         tokio::select! {
             () = told.over.cancelled() => return End::Own,
             () = hive.stopping.cancelled() => return End::Ours,
@@ -75,6 +78,8 @@ async fn stay(hive: &Arc<Hive>, agent: &Arc<Agent>, slot: &Slot, plan: &Plan, li
             () = told.offers.notified() => hive.servers.forget_offers(&plan.key),
             () = tokio::time::sleep_until(due), if unread => {
                 unread = false;
+                let quiet = read.is_none_or(|at| at.elapsed() > REREAD_MOST);
+                pause = if quiet { REREAD } else { (pause * 2).min(REREAD_MOST) };
                 read = Some(tokio::time::Instant::now());
                 reread(hive, agent, plan, live).await;
             }
