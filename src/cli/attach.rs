@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 
 use futures_util::{SinkExt, StreamExt, stream::SplitSink};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 use tokio_tungstenite::tungstenite::Message;
@@ -43,14 +43,15 @@ pub(super) enum Input {
 
 /// Runs to the command's end and answers its exit code.
 pub(super) async fn run(socket: Socket, request: &AttachRequest, input: Input) -> Outcome {
+    // Before anything is seen of the command: what comes earlier would be lost, or end this process.
+    let (signals, mut hangup) = (Signals::new()?, signal(SignalKind::hangup())?);
     let (sink, mut incoming) = socket.split();
     let (send, outgoing) = mpsc::channel(QUEUE);
     let sender = tokio::spawn(forward(outgoing, sink));
     send.send(text(request)?).await.ok();
     let _raw = if input == Input::Terminal { Some(terminal::Changed::raw()?) } else { None };
     read_input(input, &send)?;
-    let mut signals = tokio::spawn(pass_signals(send, input));
-    let mut hangup = signal(SignalKind::hangup())?;
+    let mut signals = tokio::spawn(signals.pass(send, input));
     let outcome = loop {
         let message = tokio::select! {
             message = incoming.next() => message,
@@ -161,34 +162,49 @@ fn read_input(input: Input, send: &mpsc::Sender<Message>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Passes on what the operator's terminal or system tells this process.
-async fn pass_signals(send: mpsc::Sender<Message>, input: Input) -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut quit = signal(SignalKind::quit())?;
-    let mut window = signal(SignalKind::window_change())?;
-    let mut interrupts = 0;
-    loop {
-        let told = tokio::select! {
-            _ = interrupt.recv() => {
-                interrupts += 1;
-                if interrupts == INSIST {
-                    return Ok(());
+/// What the operator's terminal or system tells this process, from when it is made.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    quit: Signal,
+    window: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+            window: signal(SignalKind::window_change())?,
+        })
+    }
+
+    /// Passes them on, until somebody insists.
+    async fn pass(mut self, send: mpsc::Sender<Message>, input: Input) {
+        let mut interrupts = 0;
+        loop {
+            let told = tokio::select! {
+                _ = self.interrupt.recv() => {
+                    interrupts += 1;
+                    if interrupts == INSIST {
+                        return;
+                    }
+                    AttachControl::Signal(libc::SIGINT)
                 }
-                AttachControl::Signal(libc::SIGINT)
-            }
-            _ = terminate.recv() => AttachControl::Signal(libc::SIGTERM),
-            _ = quit.recv() => AttachControl::Signal(libc::SIGQUIT),
-            _ = window.recv() => {
-                if input != Input::Terminal {
-                    continue;
+                _ = self.terminate.recv() => AttachControl::Signal(libc::SIGTERM),
+                _ = self.quit.recv() => AttachControl::Signal(libc::SIGQUIT),
+                _ = self.window.recv() => {
+                    if input != Input::Terminal {
+                        continue;
+                    }
+                    AttachControl::Resize(terminal::size())
                 }
-                AttachControl::Resize(terminal::size())
+            };
+            if let Some(message) = control(&told) {
+                // Nobody takes it when the connection has gone, which the other side of this notices.
+                send.send(message).await.ok();
             }
-        };
-        if let Some(message) = control(&told) {
-            // Nobody takes it when the connection has gone, which the other side of this notices.
-            send.send(message).await.ok();
         }
     }
 }
