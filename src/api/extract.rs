@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A body that takes longer to arrive is refused.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The first parameter of the path, as a name.
 pub struct Name<T>(pub T);

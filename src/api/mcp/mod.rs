@@ -15,10 +15,10 @@ mod skills;
 use std::sync::Arc;
 
 use axum::{
-    Extension,
+    Extension, Json,
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt;
@@ -27,6 +27,7 @@ use rmcp::transport::streamable_http_server::{
     session::{SessionManager, never::NeverSessionManager},
 };
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use utoipa::IntoParams;
 
@@ -38,7 +39,7 @@ use self::{
 use super::{
     MAX_BODY,
     access::{Access, Caller},
-    extract::{Id, Params},
+    extract::{BODY_TIMEOUT, Id, Params, is_json},
     problem::{Problem, Problems},
     work,
 };
@@ -211,8 +212,12 @@ async fn serve<M: SessionManager>(
     manager: Arc<M>,
     config: StreamableHttpServerConfig,
     who: Who,
-    mut request: Request,
+    request: Request,
 ) -> Answer {
+    let mut request = match checked(request).await {
+        Ok(request) => request,
+        Err(refusal) => return Ok(refusal),
+    };
     let gone = CancellationToken::new();
     // A call ends with the request that asked for it, also where a session goes on.
     let there = gone.clone().drop_guard();
@@ -235,6 +240,40 @@ async fn serve<M: SessionManager>(
         return Ok(response);
     }
     Ok(in_our_words(response).await)
+}
+
+/// A request whose body is a message, or JSON-RPC's own refusal: the transport would tell of the media type.
+async fn checked(request: Request) -> Result<Request, Response> {
+    let (parts, body) = request.into_parts();
+    if parts.method != Method::POST || !is_json(&parts.headers) {
+        return Ok(Request::from_parts(parts, body));
+    }
+    let refusal = |status: StatusCode, code: i32, why: String| {
+        let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": why } });
+        (status, Json(error)).into_response()
+    };
+    let bytes = match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => {
+            let why = format!("a message has at most {MAX_BODY} bytes");
+            return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, -32600, why));
+        }
+        Err(_) => {
+            return Err(refusal(
+                StatusCode::REQUEST_TIMEOUT,
+                -32600,
+                "the message did not arrive".to_owned(),
+            ));
+        }
+    };
+    match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_)) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Ok(_) => {
+            let why = "send one message, a JSON object: there are no batches".to_owned();
+            Err(refusal(StatusCode::BAD_REQUEST, -32600, why))
+        }
+        Err(e) => Err(refusal(StatusCode::BAD_REQUEST, -32700, format!("the body is not JSON: {e}"))),
+    }
 }
 
 /// A refusal of the transport as a problem.

@@ -201,6 +201,34 @@ async fn with_server(tools: usize) -> Open {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_message_is_told_in_the_protocols_words() {
+    let open = open().await;
+    for (body, status, code) in [
+        ("{\"jsonrpc\": \"2.0\", ", 400, -32700),
+        ("[{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ping\"}]", 400, -32600),
+        ("7", 400, -32600),
+    ] {
+        let answer = open.call_as_agent("POST", "/mcp", body).await;
+        let said = answer.json();
+        assert_eq!((answer.status, said["error"]["code"].as_i64()), (status, Some(code)), "{body}: {said}");
+        assert_eq!((&said["jsonrpc"], &said["id"]), (&json!("2.0"), &Value::Null));
+    }
+    let large =
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"x\":\"{}\"}}", "x".repeat(1 << 20));
+    assert_eq!(open.call_as_agent("POST", "/mcp", &large).await.status, 413);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hives_own_tools_are_not_for_agents_that_do_not_exist() {
+    let open = open().await;
+    let body = json!({ "name": "ghost", "description": "x", "content": "x" }).to_string();
+    let answer = open.call("POST", "/v1/agents/nobody/tools/create_skill", &body).await;
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert!(answer.json()["detail"].as_str().unwrap().contains("nobody"), "{answer:?}");
+    assert_eq!(open.call("POST", "/v1/agents/writer/tools/create_skill", &body).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_nobody_elses() {
     let open = open().await;
     crate::tls::install();
