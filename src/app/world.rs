@@ -326,7 +326,11 @@ impl Hive {
                 let changes = crate::config::changed(&world.config, &loaded.config);
                 for key in &changes.restart {
                     let message = format!("a changed {key} takes effect when the supervisor is restarted");
-                    world.refused.push(Fault::new(load::FILE, message).help("run `skep up` again"));
+                    let help = format!(
+                        "end the supervisor alone with `kill {}` (its agents run on), then `skep up -d`",
+                        std::process::id()
+                    );
+                    world.refused.push(Fault::new(load::FILE, message).help(help));
                 }
                 world.config = Arc::new(loaded.config);
                 world.warnings = loaded.warnings;

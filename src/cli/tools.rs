@@ -14,7 +14,7 @@ use crate::{
     api::ToolPage,
     app::tools::types::{ToolReply, ToolView},
     ids::AgentId,
-    scheduler::job::{DIRECT_TIMEOUT, MAX_ARGS},
+    scheduler::job::DIRECT_TIMEOUT,
 };
 
 pub(super) const CALL_EXAMPLES: &str = "\
@@ -96,11 +96,6 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
     let arguments = arguments(args.args.as_deref())?;
     let client = context.client()?;
     let path = format!("/v1/agents/{}/tools/{}", args.agent, path_part(&args.tool));
-    let size = serde_json::to_string(&arguments).map_or(0, |text| text.len());
-    if size > MAX_ARGS {
-        let message = format!("the arguments have {size} bytes of JSON; at most {MAX_ARGS} fit");
-        return Err(Failure::usage(message).help("put what is long into a file of the workspace and name it"));
-    }
     let reply: ToolReply = client.exchange_within(&path, &arguments, PATIENCE).await?;
     if args.json {
         context.ui.json(&reply)?;

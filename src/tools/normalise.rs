@@ -39,12 +39,13 @@ impl Default for Rules {
 const MOST_OF_A_CHAT_ID: usize = 20;
 
 /// The arguments as the tool gets them. In this order: `"true"` and `"false"` become booleans and digits numbers where
-/// the schema does not want text; nulls are dropped; stripped parameters go; defaults come in.
+/// the schema does not want text; nulls are dropped; stripped parameters go; defaults come in. Rules name a tool as it is
+/// called, `group/tool` before `tool`.
 #[must_use]
 pub fn arguments(
     rules: &Rules,
     own: &Defaults,
-    tool: &str,
+    (group, tool): (&str, &str),
     schema: Option<&Value>,
     args: Map<String, Value>,
 ) -> Map<String, Value> {
@@ -56,13 +57,16 @@ pub fn arguments(
         })
         .collect();
     args.retain(|name, value| !value.is_null() || wants_null(schema, name));
-    for strip in rules.strip.iter().filter(|strip| matches(&strip.tools, tool)) {
+    let whole = format!("{group}/{tool}");
+    let named = |pattern: &str| matches(pattern, if pattern.contains('/') { &whole } else { tool });
+    for strip in rules.strip.iter().filter(|strip| named(&strip.tools)) {
         for parameter in &strip.parameters {
             args.remove(parameter);
         }
     }
     // The agent's own come first.
-    for defaults in [own.get(tool), rules.defaults.get(tool)].into_iter().flatten() {
+    let of = |all| [Defaults::get(all, &whole), Defaults::get(all, tool)];
+    for defaults in [own, &rules.defaults].into_iter().flat_map(of).flatten() {
         for (name, value) in defaults {
             if args.get(name).is_none_or(|given| is_invented(tool, name, given)) {
                 args.insert(name.clone(), value.clone());
@@ -177,7 +181,7 @@ mod tests {
         let chat = Map::from_iter([("chat_id".to_owned(), json!("8304042211"))]);
         rules.defaults.insert("telegram_send_message".into(), chat);
         let Value::Object(args) = args else { panic!() };
-        Value::Object(arguments(&rules, &Defaults::new(), tool, schema, args))
+        Value::Object(arguments(&rules, &Defaults::new(), ("g", tool), schema, args))
     }
 
     #[test]
@@ -228,8 +232,23 @@ mod tests {
             Defaults::from([("t".to_owned(), Map::from_iter([("unit".to_owned(), json!(value))]))])
         };
         let rules = Rules { defaults: of("hive"), strip: Vec::new() };
-        assert_eq!(arguments(&rules, &of("own"), "t", None, Map::new())["unit"], "own");
-        assert_eq!(arguments(&rules, &Defaults::new(), "t", None, Map::new())["unit"], "hive");
+        assert_eq!(arguments(&rules, &of("own"), ("g", "t"), None, Map::new())["unit"], "own");
+        assert_eq!(arguments(&rules, &Defaults::new(), ("g", "t"), None, Map::new())["unit"], "hive");
+    }
+
+    #[test]
+    fn a_rule_for_one_servers_tool_is_not_for_anothers() {
+        let of = |tool: &str| {
+            Defaults::from([(tool.to_owned(), Map::from_iter([("unit".to_owned(), json!(tool))]))])
+        };
+        let strip = |tools: &str| Strip { tools: tools.to_owned(), parameters: vec!["a".to_owned()] };
+        let rules = Rules { defaults: of("g/t"), strip: vec![strip("g/*")] };
+        let args = || Map::from_iter([("a".to_owned(), json!(1))]);
+        let given = |group| Value::Object(arguments(&rules, &of("t"), (group, "t"), None, args()));
+        assert_eq!(given("g"), json!({"unit": "t"}), "the agent's own still come first");
+        assert_eq!(given("other"), json!({"a": 1, "unit": "t"}));
+        let given = |group| Value::Object(arguments(&rules, &Defaults::new(), (group, "t"), None, args()));
+        assert_eq!((given("g"), given("other")), (json!({"unit": "g/t"}), json!({"a": 1})));
     }
 
     #[test]

@@ -180,8 +180,10 @@ pub(in crate::app) async fn arguments(
     let config = hive.world().config.clone();
     let none = Defaults::new();
     let own = config.agents.get(agent).map_or(&none, |agent| &agent.tools);
-    let args = normalise::arguments(&config.tools, own, &tool.name, schema.as_ref(), args);
-    check_size(&args)?;
+    let args = normalise::arguments(&config.tools, own, (&tool.group, &tool.name), schema.as_ref(), args);
+    if matches!(tool.kind, Kind::Script(_)) {
+        check_size(&args)?;
+    }
     let Some(schema) = schema else { return Ok(args) };
     let checked = tokio::task::spawn_blocking(move || {
         let args = Value::Object(args);

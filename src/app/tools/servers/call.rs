@@ -55,7 +55,7 @@ pub(in crate::app) async fn call(
         Err(fault) if fault.is_final() => {
             using.connection.shut();
             failed(format!(
-                "it ended during the call, and the next call starts it again: {}",
+                "it ended during the call, and a later one starts it again: {}",
                 fate(using, &fault).await
             ))
         }
