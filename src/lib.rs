@@ -7,7 +7,7 @@
 //! 1. `ids`, `error`, `fault`, `paths`, `tls`, [`wire`]: names, faults, places, and what both programs say to each other.
 //! 2. Pure: `mail`, `skill`, `resolver`, `registry::index`, `sandbox::{spec, prompt}`, `supervisor::{state, plan}`,
 //!    `secrets::grants`, `config::model`, `scheduler::{job, preflight, rules, request, trigger, due}`,
-//!    `runs::{state, result}`, `notify::{allow, message, sign, throttle}`, `tools`. No runtime, no files, no clock: `now`
+//!    `runs::{state, result, refusal}`, `notify::{allow, message, sign, throttle}`, `tools`. No runtime, no files, no clock: `now`
 //!    is a parameter.
 //! 3. Adapters: `config`, `db`, `engine`, `images`, `init`, `mcp`, `notify`, `outbound`, `registry`, `sandbox`,
 //!    `secrets`, `watcher`.

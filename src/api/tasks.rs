@@ -23,7 +23,8 @@ use crate::app::{
 const TAG: &str = "tasks";
 type Answer<T> = Result<T, Problem>;
 
-/// Queues a task: a tool call, or several in a row, that nobody waits for. It is tried four times at most. With an
+/// Queues a task: a tool call, or several in a row, that nobody waits for. It is tried four times at most, each time from
+/// its first step on: what it does is done at least once. What fails for wrong arguments is not tried again. With an
 /// `Idempotency-Key` a repeat within 24 h is answered the same.
 #[utoipa::path(post, path = "/v1/tasks", tag = TAG, request_body = TaskRequest,
     params(("Idempotency-Key" = Option<String>, Header)),

@@ -22,6 +22,7 @@ use crate::{
     config::units::parse_duration,
     ids::AgentId,
     init::link::{Link, LinkError, Started},
+    runs::refusal::{Cut, Refusal},
     secrets::mask::{MaskStream, Masker},
     supervisor::{agent::Agent, state::Status},
     wire::{Exit, Io, ProcId, Start},
@@ -122,7 +123,7 @@ impl Hive {
         let mut guard = EndOnDrop { link: agent.link.clone(), id: started.id, over: false };
         let masker = self.world().masker.clone();
         let stdin = request.stdin.unwrap_or_default().into_bytes();
-        let Attended { exit, stdout, stderr } = attend(started, stdin, &masker).await?;
+        let Attended { exit, stdout, stderr, .. } = attend(started, stdin, &masker).await?;
         guard.over = true;
         Ok(ExecResult {
             exit_code: exit.code,
@@ -243,6 +244,8 @@ pub(super) struct Attended {
     pub(super) exit: Exit,
     /// The first megabyte of standard output, masked, and whether there was more.
     pub(super) stdout: (Vec<u8>, bool),
+    /// Of standard output that was cut: what all of it says of success.
+    pub(super) cut: Option<Cut>,
     /// The same of standard error.
     pub(super) stderr: (Vec<u8>, bool),
 }
@@ -255,8 +258,9 @@ pub(super) async fn attend(started: Started, stdin: Vec<u8>, masker: &Masker) ->
     let Started { fds, exit, .. } = started;
     let [input, stdout, stderr] = pipes(fds)?;
     let (out, err) = (collect(stdout, masker), collect(stderr, masker));
-    let ((), stdout, stderr, exit) = tokio::join!(feed(input, stdin), out, err, exit);
-    Ok(Attended { exit: exit.map_err(|_| AppError::from(LinkError::Lost))?, stdout, stderr })
+    let ((), (stdout, refusal), (stderr, _), exit) = tokio::join!(feed(input, stdin), out, err, exit);
+    let cut = stdout.1.then(|| refusal.cut(MAX_OUTPUT));
+    Ok(Attended { exit: exit.map_err(|_| AppError::from(LinkError::Lost))?, stdout, cut, stderr })
 }
 
 fn pipes(fds: Vec<OwnedFd>) -> Result<[OwnedFd; 3], AppError> {
@@ -274,16 +278,20 @@ async fn feed(stdin: OwnedFd, bytes: Vec<u8>) {
 }
 
 /// Reads to the end and keeps the first megabyte, masked.
-async fn collect(output: OwnedFd, masker: &Masker) -> (Vec<u8>, bool) {
-    let Ok(mut receiver) = pipe::Receiver::from_owned_fd(output) else { return (Vec::new(), false) };
-    let (mut kept, mut cut) = (Vec::new(), false);
+async fn collect(output: OwnedFd, masker: &Masker) -> ((Vec<u8>, bool), Refusal) {
+    let (mut kept, mut cut, mut refusal) = (Vec::new(), false, Refusal::default());
+    let Ok(mut receiver) = pipe::Receiver::from_owned_fd(output) else { return ((kept, cut), refusal) };
     let mut buffer = vec![0; 64 * 1024];
     let mut mask = masker.stream();
     while let Ok(n @ 1..) = receiver.read(&mut buffer).await {
-        keep(&mut kept, &mask.push(&buffer[..n]), &mut cut);
+        let piece = mask.push(&buffer[..n]);
+        refusal.feed(&piece);
+        keep(&mut kept, &piece, &mut cut);
     }
-    keep(&mut kept, &mask.finish(), &mut cut);
-    (kept, cut)
+    let piece = mask.finish();
+    refusal.feed(&piece);
+    keep(&mut kept, &piece, &mut cut);
+    ((kept, cut), refusal)
 }
 
 fn keep(kept: &mut Vec<u8>, piece: &[u8], cut: &mut bool) {

@@ -207,7 +207,8 @@ pub struct RunView {
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
-    /// What is odd about its answer: JSON that ends too early is taken as text.
+    /// What is odd about its answer: JSON that ends too early or was cut is taken as text,
+    /// and `success: false` counts only as a field of the one JSON object that is printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// In a line.

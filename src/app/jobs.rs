@@ -201,7 +201,9 @@ impl Hive {
                 let view = once(tx, key.as_ref(), now, || {
                     let job = own(tx, caller.as_ref(), id)?;
                     scene.must_be_able(tx, &job)?;
-                    let run = db::queue::claim_manual(tx, id, now, &mut tick)?;
+                    let depth =
+                        caller.as_ref().map(|caller| db::runs::depth_of(tx, caller)).transpose()?.flatten();
+                    let run = db::queue::claim_manual(tx, id, depth.unwrap_or(0), now, &mut tick)?;
                     let (run, obstacle) = runs::obstructed(tx, run, &hive.world().config.runs)?;
                     Ok(hive.run_view(&run, obstacle, &hive.zone()))
                 })?;

@@ -13,6 +13,7 @@ use super::{
     hive::Hive,
     jobs::{OnceKey, once},
     runs,
+    tools::call,
     types::AppError,
 };
 pub use crate::db::tasks::{TaskFilter, TaskStatus};
@@ -29,7 +30,10 @@ use crate::{
         request::shown,
         rules,
     },
-    tools::workflow::Action,
+    tools::{
+        Tool,
+        workflow::{self, Action},
+    },
 };
 
 /// Attempts after the first (systems.md A21).
@@ -111,7 +115,8 @@ impl Hive {
     /// Queues a task; answers it at once. An agent queues for itself alone.
     ///
     /// # Errors
-    /// What is wrong with it, all at once: its name, its action, a tool that does not exist; too much waits; the database
+    /// What is wrong with it, all at once: its name, its action, a tool that does not exist, arguments that it does not take; too
+    /// much waits; the database
     /// fails.
     pub async fn queue_task(
         self: &Arc<Self>,
@@ -128,19 +133,25 @@ impl Hive {
             errors.extend(faults.into_iter().map(|(place, detail)| (format!("/action{place}"), detail)));
         });
         if let Ok(action) = &action {
-            for (place, name) in action.tools() {
-                let unknown = self.tool_named(&agent, name).await.err();
-                errors.extend(unknown.map(|why| (format!("/action{place}"), why.to_string())));
+            for (place, name, parameters) in action.calls() {
+                match self.tool_named(&agent, name).await {
+                    Ok(tool) => errors.extend(self.faults_of_call(&agent, &tool, &place, parameters).await),
+                    Err(why) => errors.push((format!("/action{place}/toolName"), why.to_string())),
+                }
             }
         }
         let (Ok(name), Ok(action), true) = (name, action, errors.is_empty()) else {
             let detail = errors.first().map(|(_, detail)| detail.clone()).unwrap_or_default();
             return Err(AppError::Invalid { detail, errors });
         };
-        let new = NewTask { agent: agent.clone(), name, action: action.shown(), spec: spec(action)? };
-        let (now, hive) = (self.now(), self.clone());
+        let (action, spec) = (action.shown(), spec(action)?);
+        let (now, hive, caller) = (self.now(), self.clone(), caller.cloned());
         let queued = self.db.write(move |tx| {
             once(tx, key.as_ref(), now, || {
+                let depth =
+                    caller.as_ref().map(|caller| db::runs::depth_of(tx, caller)).transpose()?.flatten();
+                let depth = depth.unwrap_or(0);
+                let new = NewTask { agent: agent.clone(), name, action, spec, depth };
                 let task = db::tasks::queue(tx, &new, now)?;
                 let crowded =
                     || format!("too many runs of agent {agent} wait already; wait until they are through");
@@ -150,6 +161,28 @@ impl Hive {
         let view = queued.await?;
         self.due.notify_one();
         Ok(view)
+    }
+
+    /// What a tool says of arguments, as far as it is known; of those that wait for an earlier step nothing is.
+    async fn faults_of_call(
+        self: &Arc<Self>,
+        agent: &AgentId,
+        tool: &Tool,
+        place: &str,
+        parameters: &Map<String, Value>,
+    ) -> Vec<(String, String)> {
+        if workflow::waits(parameters) {
+            return Vec::new();
+        }
+        let place = format!("/action{place}/parameters");
+        match call::arguments(self, agent, tool, parameters.clone()).await {
+            Err(AppError::Invalid { detail, errors }) if errors.is_empty() => vec![(place, detail)],
+            Err(AppError::Invalid { errors, .. }) => {
+                errors.into_iter().map(|(at, why)| (format!("{place}{at}"), why)).collect()
+            }
+            // It is tried again when its time comes.
+            Err(_) | Ok(_) => Vec::new(),
+        }
     }
 
     /// A task.

@@ -109,7 +109,7 @@ pub(super) async fn call(context: &Context, args: &CallArgs) -> Outcome {
     for warning in &reply.warnings {
         context.ui.warn(warning);
     }
-    if reply.truncated {
+    if reply.truncated && reply.warnings.is_empty() {
         context.ui.warn("the output was cut after 1 MiB");
     }
     if reply.success {

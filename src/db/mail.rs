@@ -42,6 +42,8 @@ pub struct MailRow {
     pub automatic: bool,
     /// Such messages in a row, up to this one.
     pub in_a_row: u32,
+    /// Events and runs in a row that led to it; answers add none.
+    pub depth: u32,
     /// What became of it, a line for each recipient.
     pub deliveries: Vec<Delivery>,
 }
@@ -84,10 +86,12 @@ pub struct NewMail {
     pub automatic: bool,
     /// See [`MailRow`].
     pub in_a_row: u32,
+    /// See [`MailRow`].
+    pub depth: u32,
 }
 
 const COLUMNS: &str = "id, thread, reply_to, sender, recipients, subject, body, attachments, sent_at, automatic, \
-    in_a_row";
+    in_a_row, depth";
 
 fn party(column: &str, text: &str) -> Result<Party, DbError> {
     text.parse().map_err(|_| DbError::bad_value("mail", column, text))
@@ -116,6 +120,7 @@ fn row(conn: &Connection, r: &Row<'_>) -> Result<MailRow, DbError> {
         sent_at: parse_time("mail.sent_at", &r.get::<_, String>(8)?)?,
         automatic: r.get(9)?,
         in_a_row: r.get(10)?,
+        depth: r.get(11)?,
         deliveries: deliveries(conn, id)?,
     })
 }
@@ -160,7 +165,7 @@ pub fn insert(tx: &Transaction<'_>, new: &NewMail, now: Timestamp) -> Result<i64
     let attached: u64 = new.attachments.iter().map(|file| file.size).sum();
     tx.prepare_cached(
         "INSERT INTO mail (thread, reply_to, sender, recipients, subject, body, attachments, attached, sent_at, \
-         automatic, in_a_row) VALUES (coalesce(?1, 0), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+         automatic, in_a_row, depth) VALUES (coalesce(?1, 0), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         new.thread,
@@ -174,6 +179,7 @@ pub fn insert(tx: &Transaction<'_>, new: &NewMail, now: Timestamp) -> Result<i64
         time(now),
         new.automatic,
         new.in_a_row,
+        new.depth,
     ])?;
     let id = tx.last_insert_rowid();
     if new.thread.is_none() {

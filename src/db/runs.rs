@@ -78,6 +78,31 @@ pub struct RunRow {
     pub output_bytes: Option<u64>,
     /// Tool calls that it made.
     pub steps: u32,
+    /// What is odd about its answer.
+    pub warning: Option<String>,
+    /// What is known of the call that it makes, when its tool is no script.
+    pub act: Option<Act>,
+}
+
+/// What is known of the call that a run is for, when its tool is no script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// It was begun; a run that then failed never got its answer.
+    Begun,
+    /// It failed, and the run was told.
+    Failed,
+    /// The same, because its arguments are wrong.
+    Wrong,
+}
+
+impl Act {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Failed => "failed",
+            Self::Wrong => "wrong",
+        }
+    }
 }
 
 /// Who asked a run to end.
@@ -100,7 +125,8 @@ impl Ending {
 
 const COLUMNS: &str = "id, job_id, agent, job_name, tier, cause, scheduled_at, shifted_from, attempt, status, \
     reason, skipped, skipped_until, event_id, depth, spec, overlap, due_at, ending, container, proc_id, \
-    created_at, started_at, finished_at, exit_code, result, error, summary, output_bytes, steps, event_name, event_data";
+    created_at, started_at, finished_at, exit_code, result, error, summary, output_bytes, steps, event_name, event_data, \
+    warning, act";
 
 pub(super) fn row(r: &Row<'_>) -> Result<RunRow, DbError> {
     let bad = |column: &str, value: &str| DbError::bad_value("run", column, value);
@@ -161,6 +187,14 @@ pub(super) fn row(r: &Row<'_>) -> Result<RunRow, DbError> {
         summary: r.get(27)?,
         output_bytes: r.get::<_, Option<i64>>(28)?.map(i64::cast_unsigned),
         steps: r.get(29)?,
+        warning: r.get(32)?,
+        act: match r.get::<_, Option<String>>(33)?.as_deref() {
+            None => None,
+            Some("begun") => Some(Act::Begun),
+            Some("failed") => Some(Act::Failed),
+            Some("wrong") => Some(Act::Wrong),
+            Some(other) => return Err(bad("act", other)),
+        },
     })
 }
 
@@ -235,6 +269,16 @@ pub fn running(conn: &Connection) -> Result<Vec<RunRow>, DbError> {
     rows(conn, "WHERE status = 'running' ORDER BY id", [])
 }
 
+/// How deep what an agent asks for now may be: as deep as the deepest of its runs that go on, since nobody can tell
+/// which of its processes asks. None: none goes on.
+///
+/// # Errors
+/// The database fails.
+pub fn depth_of(conn: &Connection, agent: &AgentId) -> Result<Option<u32>, DbError> {
+    let sql = "SELECT max(depth) FROM run WHERE status = 'running' AND agent = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([agent.as_str()], |r| r.get(0))?)
+}
+
 /// Runs with kept output, oldest first: id, agent, when it was over, bytes.
 ///
 /// # Errors
@@ -288,6 +332,25 @@ pub fn prune(tx: &Transaction<'_>, before: Timestamp, limit: u32) -> Result<usiz
         meta::set(tx, PRUNED_UNTIL, &fired)?;
     }
     Ok(tx.prepare_cached(&format!("DELETE FROM run WHERE {THOSE}"))?.execute(params![time(before), limit])?)
+}
+
+/// Begins the call that a running run is for; false: it was begun before, or the run does not run.
+///
+/// # Errors
+/// The database fails.
+pub fn begin_act(tx: &Transaction<'_>, id: i64) -> Result<bool, DbError> {
+    let sql = "UPDATE run SET act = 'begun' WHERE id = ?1 AND act IS NULL AND status = 'running'";
+    Ok(tx.prepare_cached(sql)?.execute([id])? > 0)
+}
+
+/// Notes how the call that a running run is for failed, before the run is told.
+///
+/// # Errors
+/// The database fails.
+pub fn note_act(tx: &Transaction<'_>, id: i64, act: Act) -> Result<(), DbError> {
+    let sql = "UPDATE run SET act = ?2 WHERE id = ?1 AND status = 'running'";
+    tx.prepare_cached(sql)?.execute(params![id, act.as_str()])?;
+    Ok(())
 }
 
 /// Counts a tool call of a running run; none when it made `max` already or does not run.

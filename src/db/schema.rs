@@ -23,6 +23,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("migrations/007.sql"),
     include_str!("migrations/008.sql"),
     include_str!("migrations/009.sql"),
+    include_str!("migrations/010.sql"),
 ];
 
 /// Refuses a database that something else made.

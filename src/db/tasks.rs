@@ -116,6 +116,8 @@ pub struct NewTask {
     pub action: Value,
     /// The same as its runs are started with.
     pub spec: JobSpec,
+    /// Events and runs in a row that led to it.
+    pub depth: u32,
 }
 
 const COLUMNS: &str = "t.id, t.agent, t.name, t.action, t.run_id, t.attempt, t.outcome, t.result, t.error, t.created_at, \
@@ -221,8 +223,8 @@ pub fn queue(tx: &Transaction<'_>, new: &NewTask, now: Timestamp) -> Result<Opti
     }
     let spec = serde_json::to_string(&new.spec).map_err(|_| DbError::bad_value("run", "spec", &new.name))?;
     tx.prepare_cached(
-        "INSERT INTO run (agent, job_name, tier, cause, scheduled_at, status, spec, overlap, due_at, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, 'allow', ?5, ?5)",
+        "INSERT INTO run (agent, job_name, tier, cause, scheduled_at, status, spec, overlap, due_at, created_at, depth) \
+         VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, 'allow', ?5, ?5, ?7)",
     )?
     .execute(params![
         new.agent.as_str(),
@@ -231,6 +233,7 @@ pub fn queue(tx: &Transaction<'_>, new: &NewTask, now: Timestamp) -> Result<Opti
         Cause::Manual.as_str(),
         time(now),
         spec,
+        new.depth,
     ])?;
     let run = tx.last_insert_rowid();
     tx.prepare_cached(

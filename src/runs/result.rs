@@ -1,12 +1,13 @@
 //! What a run's end means: status, result, error and summary from how its process ended and what it said.
 //!
 //! Pure. The rule is that of script calls (systems.md D13): JSON on standard output is the result; an exit code
-//! other than 0, or `success: false`, is a failure. JSON that ends too early is text like any other, with a warning.
+//! other than 0, or `success: false`, is a failure, also where the output is too long to be kept. JSON that ends too early
+//! is text like any other, with a warning.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::state::RunStatus;
+use super::{refusal::Cut, state::RunStatus};
 use crate::wire::Exit;
 
 /// Characters of a summary.
@@ -27,8 +28,12 @@ pub struct Outcome {
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
+    /// What is odd about its answer.
+    pub warning: Option<String>,
     /// A line for lists and notices.
     pub summary: Option<String>,
+    /// Another attempt would fail for the same reason.
+    pub lasting: bool,
 }
 
 impl Outcome {
@@ -40,8 +45,10 @@ impl Outcome {
             status,
             exit_code: None,
             result: None,
+            warning: None,
             summary: Some(cut(&error, MAX_SUMMARY)),
             error: Some(error),
+            lasting: false,
         }
     }
 }
@@ -51,8 +58,8 @@ impl Outcome {
 pub struct Said<'a> {
     /// Standard output, masked, as much of it as may become a result.
     pub stdout: &'a str,
-    /// Whether standard output was longer than that.
-    pub cut: bool,
+    /// When standard output was longer than that: what is known of the rest.
+    pub cut: Option<Cut>,
     /// The end of standard error, masked.
     pub stderr: &'a str,
     /// A summary that it wrote itself.
@@ -63,9 +70,10 @@ pub struct Said<'a> {
 #[must_use]
 pub fn direct(exit: Exit, said: &Said<'_>) -> Outcome {
     let text = said.stdout.trim();
-    let json = if said.cut { None } else { serde_json::from_str::<Value>(text).ok() };
+    let json = if said.cut.is_some() { None } else { serde_json::from_str::<Value>(text).ok() };
     let refused = json.as_ref().is_some_and(|v| v.get("success") == Some(&Value::Bool(false)));
-    let half_refused = json.is_none() && is_half(text) && says_no(text);
+    let half_refused = json.is_none() && said.cut.is_none() && is_half(text) && says_no(text);
+    let cut_refused = said.cut.filter(|cut| cut.refused == Some(true));
     let own_error = json.as_ref().and_then(told_error);
     let (status, error) = match ended_badly(exit) {
         Some((status, how)) => {
@@ -80,7 +88,19 @@ pub fn direct(exit: Exit, said: &Said<'_>) -> Outcome {
             let why = format!("it answered success: false, and {HALF}: {text}");
             (RunStatus::Failed, Some(why))
         }
-        None => (RunStatus::Succeeded, None),
+        None => match cut_refused {
+            Some(Cut { kept, .. }) => {
+                let cut = format!("its output was cut after {}", size(kept));
+                (RunStatus::Failed, Some(format!("it answered success: false, and {cut}: {text}")))
+            }
+            None => (RunStatus::Succeeded, None),
+        },
+    };
+    let warning = match (&json, said.cut) {
+        (_, Some(cut)) => Some(cut_warning(text, cut)),
+        (Some(json), None) => text_for_boolean(json),
+        (None, None) if is_half(text) => Some(format!("{HALF}, so it is taken as text")),
+        (None, None) => hidden_refusal(text),
     };
     let summary = match (&error, &json) {
         (Some(error), _) => Some(error.clone()),
@@ -92,15 +112,45 @@ pub fn direct(exit: Exit, said: &Said<'_>) -> Outcome {
         None if text.is_empty() => None,
         None => Some(Value::String(text.to_owned())),
     };
-    finish(status, exit, result, error, summary)
+    Outcome { warning, ..finish(status, exit, result, error, summary) }
 }
 
-/// What whoever reads a result should know of it: that it is text because its JSON ends too early.
-#[must_use]
-pub fn warning(result: &Value) -> Option<String> {
-    let half = result.as_str().is_some_and(is_half);
-    half.then(|| format!("{HALF}, so it is taken as text"))
+fn cut_warning(text: &str, cut: Cut) -> String {
+    let unknown = cut.refused.is_none() && text.starts_with('{');
+    let unknown = if unknown { "; whether it says success: false is not known" } else { "" };
+    format!("the output was cut after {}, so it is taken as text{unknown}", size(cut.kept))
 }
+
+fn size(bytes: usize) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mib => format!("{mib} MiB"),
+    }
+}
+
+/// `"success": "false"` fails nothing.
+fn text_for_boolean(json: &Value) -> Option<String> {
+    let text = json.get("success")?.as_str().filter(|text| text.trim().eq_ignore_ascii_case("false"))?;
+    Some(format!(
+        "it answered \"success\": {text:?}, a text, which fails nothing: only the boolean false does"
+    ))
+}
+
+/// JSON that says `success: false` after other lines is text, and fails nothing.
+fn hidden_refusal(text: &str) -> Option<String> {
+    if !text.contains("\"success\"") {
+        return None;
+    }
+    let beginnings = text.match_indices('\n').map(|(at, _)| &text[at + 1..]);
+    let objects: Vec<&str> = beginnings.filter(|rest| rest.trim_start().starts_with('{')).collect();
+    let last = objects.iter().rev().take(MAX_TRIES).find_map(|rest| serde_json::from_str::<Value>(rest).ok());
+    last.filter(|json| json.get("success") == Some(&Value::Bool(false)))?;
+    let what = "its last lines are JSON that says success: false, and others stand before it, so all of it is taken as text";
+    Some(format!("{what}, which fails nothing: print the JSON alone, and logs on standard error"))
+}
+
+/// Lines that are tried as the beginning of JSON.
+const MAX_TRIES: usize = 100;
 
 const HALF: &str = "the output begins like JSON and does not end like it";
 
@@ -142,7 +192,9 @@ fn finish(
         exit_code: (status != RunStatus::Lost).then_some(exit.code),
         result,
         error: error.map(|e| cut(&e, MAX_ERROR)),
+        warning: None,
         summary: summary.map(|s| cut(&one_line(&s), MAX_SUMMARY)).filter(|s| !s.is_empty()),
+        lasting: false,
     }
 }
 
@@ -214,7 +266,7 @@ mod tests {
         Exit { code: 0, signal: None, timed_out: false, oom: false, lost: false, ended_ms: None };
 
     fn said<'a>(stdout: &'a str, stderr: &'a str) -> Said<'a> {
-        Said { stdout, cut: false, stderr, summary: None }
+        Said { stdout, cut: None, stderr, summary: None }
     }
 
     #[test]
@@ -281,15 +333,74 @@ mod tests {
     #[test]
     fn half_a_json_or_one_that_is_too_long_is_text() {
         assert_eq!(direct(OK, &said("{\"a\": ", "")).result, Some(json!("{\"a\":")));
-        let cut = Said { cut: true, ..said("[1]", "") };
+        let cut = Said { cut: Some(Cut { kept: MAX_RESULT, refused: Some(false) }), ..said("[1]", "") };
         assert_eq!(direct(OK, &cut).result, Some(json!("[1]")));
+    }
+
+    #[test]
+    fn what_was_cut_is_judged_by_all_of_it_and_told() {
+        let of = |stdout: &'static str, kept, refused| {
+            let outcome = direct(OK, &Said { cut: Some(Cut { kept, refused }), ..said(stdout, "") });
+            (outcome.status, outcome.warning.unwrap(), outcome.error)
+        };
+        let rows = "{\"rows\": \"xx";
+        let (status, warning, error) = of(rows, MAX_RESULT, Some(true));
+        assert_eq!(
+            (status, warning.as_str()),
+            (RunStatus::Failed, "the output was cut after 256 KiB, so it is taken as text")
+        );
+        assert_eq!(
+            error.as_deref(),
+            Some("it answered success: false, and its output was cut after 256 KiB: {\"rows\": \"xx")
+        );
+        let (status, warning, error) = of(rows, 1 << 20, Some(false));
+        assert_eq!((status, error), (RunStatus::Succeeded, None));
+        assert_eq!(warning, "the output was cut after 1 MiB, so it is taken as text");
+        let (status, warning, _) = of(rows, 1 << 20, None);
+        assert_eq!(status, RunStatus::Succeeded);
+        assert!(warning.ends_with("; whether it says success: false is not known"), "{warning}");
+        assert!(!of("a log", 1 << 20, None).1.contains("success"));
+    }
+
+    #[test]
+    fn a_refusal_that_fails_nothing_is_told() {
+        let warned = |stdout: &str| {
+            let outcome = direct(OK, &said(stdout, ""));
+            assert_eq!((outcome.status, outcome.error), (RunStatus::Succeeded, None), "{stdout}");
+            outcome.warning
+        };
+        let text = warned(r#"{"success": "False"}"#).unwrap();
+        assert_eq!(
+            text,
+            "it answered \"success\": \"False\", a text, which fails nothing: only the boolean false does"
+        );
+        for hidden in [
+            "reading\n{\"success\": false}",
+            "a\n{\n \"error\": {\n},\n\"success\":\nfalse}\n",
+            "{}\n {\"success\": false}",
+        ] {
+            let told = warned(hidden).unwrap_or_default();
+            assert!(
+                told.contains("JSON that says success: false") && told.contains("standard error"),
+                "{hidden}: {told}"
+            );
+        }
+        for fine in [
+            "reading\n{\"success\": true}",
+            "{\"success\": false}\ndone",
+            "{\"success\": \"yes\"}",
+            "{\"a\": {\"success\": \"false\"}}",
+            "\"success\"\nfalse",
+        ] {
+            assert_eq!(warned(fine), None, "{fine}");
+        }
     }
 
     #[test]
     fn half_a_json_succeeds_with_a_warning_and_fails_where_it_says_so() {
         let told = |stdout: &str| {
             let outcome = direct(OK, &said(stdout, ""));
-            (outcome.status, outcome.result.as_ref().and_then(warning), outcome.error)
+            (outcome.status, outcome.warning, outcome.error)
         };
         let warned = "the output begins like JSON and does not end like it, so it is taken as text";
         for half in

@@ -93,15 +93,15 @@ impl Action {
         }
     }
 
-    /// The tools that it calls, with the place of each name.
+    /// The calls that it makes: place, tool, arguments.
     #[must_use]
-    pub fn tools(&self) -> Vec<(String, &str)> {
+    pub fn calls(&self) -> Vec<(String, &str, &Map<String, Value>)> {
         match self {
-            Self::ToolCall { tool, .. } => vec![("/toolName".to_owned(), tool)],
+            Self::ToolCall { tool, parameters } => vec![(String::new(), tool, parameters)],
             Self::Workflow(steps) => {
                 let named = |(n, step): (usize, _)| {
                     let step: &Step = step;
-                    (format!("/workflowSteps/{n}/toolName"), step.tool.as_str())
+                    (format!("/workflowSteps/{n}"), step.tool.as_str(), &step.parameters)
                 };
                 steps.iter().enumerate().map(named).collect()
             }
@@ -253,6 +253,21 @@ pub type Answers = Map<String, Value>;
 /// What a placeholder names was not answered.
 pub fn filled(parameters: &Map<String, Value>, answers: &Answers) -> Result<Map<String, Value>, String> {
     parameters.iter().map(|(key, value)| Ok((key.clone(), fill(value, answers)?))).collect()
+}
+
+/// Whether parameters have placeholders: what a tool gets is not known before.
+#[must_use]
+pub fn waits(parameters: &Map<String, Value>) -> bool {
+    parameters.values().any(has_place)
+}
+
+fn has_place(value: &Value) -> bool {
+    match value {
+        Value::String(text) => pieces(text).iter().any(|piece| matches!(piece, Piece::Place(_))),
+        Value::Array(list) => list.iter().any(has_place),
+        Value::Object(map) => waits(map),
+        _ => false,
+    }
 }
 
 fn fill(value: &Value, answers: &Answers) -> Result<Value, String> {

@@ -24,6 +24,12 @@ const TOOLS: &[(&str, &str)] = &[
     ),
     ("telegram_send_message.sh", "#!/bin/bash\necho \"$1\"\n"),
     ("slow.sh", "#!/bin/bash\ntouch began\nsleep 6003\n"),
+    (
+        "big.py",
+        "#!/usr/bin/env python3\nimport json, sys\n\
+         ok = json.loads(sys.argv[1])['ok']\n\
+         print(json.dumps({'rows': 'x' * 1500000, 'success': ok, 'error': None if ok else 'it failed'}))\n",
+    ),
 ];
 
 async fn hive() -> TestHive {
@@ -90,7 +96,7 @@ async fn tools_are_listed_with_what_they_say_of_themselves() {
         .iter()
         .map(|t| t["name"].as_str().unwrap())
         .collect();
-    assert_eq!(kit, ["echo", "post", "slow", "telegram_send_message", "weather"]);
+    assert_eq!(kit, ["big", "echo", "post", "slow", "telegram_send_message", "weather"]);
     let table = said(&skep(&hive, &["tools", "one"]));
     assert!(table.contains("Tells the weather") && table.contains("create_skill"), "{table}");
     let of_two = said(&skep(&hive, &["tools", "two", "--json"]));
@@ -245,4 +251,61 @@ async fn json_that_ends_too_early_is_text_with_a_warning_and_a_failure_where_it_
         let run = hive.ran(tool, json!({ "tool": tool })).await;
         assert_eq!((&run["status"], &run["warnings"]), (&json!(status), &warnings), "{run:#}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_long_to_be_kept_is_judged_by_all_of_it_and_told() {
+    let hive = hive().await;
+    for (ok, status) in [(true, "succeeded"), (false, "failed")] {
+        let (_, reply) = call(&hive, "big", json!({ "ok": ok })).await;
+        assert_eq!(
+            (&reply["success"], &reply["truncated"]),
+            (&json!(ok), &json!(true)),
+            "{}",
+            reply["error"]
+        );
+        let told = reply["warnings"][0].as_str().unwrap();
+        assert_eq!(told, "the output was cut after 1 MiB, so it is taken as text");
+        let job = hive.job(&format!("big-{ok}"), json!({ "tool": "big", "args": { "ok": ok } })).await;
+        let run = hive.run(job).await;
+        let run = hive.over(run).await;
+        assert_eq!(run["status"], status, "{}", run["error"]);
+        let told = run["warnings"][0].as_str().unwrap();
+        assert_eq!(told, "the output was cut after 256 KiB, so it is taken as text");
+        if !ok {
+            for error in [&reply["error"], &run["error"]] {
+                assert!(
+                    error.as_str().unwrap().starts_with("it answered success: false, and its"),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_for_wrong_arguments_is_not_tried_again() {
+    let hive = hive().await;
+    let made = json!({ "name": "wrong", "agent": "one", "manual": true, "retries": 3, "tool": "weather" });
+    let (status, made) = hive.send("POST", "/v1/jobs", Some(made)).await;
+    assert_eq!(status, 201, "{made:#}");
+    let warned = made["warnings"].to_string();
+    assert!(warned.contains("its runs will fail: ") && warned.contains("city"), "{warned}");
+    // What a step answered is a wrong argument of the next: nobody knew before.
+    let next = json!({ "toolName": "weather", "parameters": { "city": "x", "days": "{{a.city}}" } });
+    let flow = json!({ "type": "workflow", "workflowSteps":
+        [{ "id": "a", "toolName": "echo", "parameters": { "city": "Bonn" } }, next] });
+    let (status, task) = hive
+        .send("POST", "/v1/tasks", Some(json!({ "name": "wrong", "action": flow, "agent": "one" })))
+        .await;
+    assert_eq!(status, 202, "{task:#}");
+    for id in [hive.run(made["id"].as_i64().unwrap()).await, task["run"].as_i64().unwrap()] {
+        let run = hive.over(id).await;
+        assert_eq!((&run["status"], &run["attempt"]), (&json!("failed"), &json!(1)), "{run:#}");
+        assert!(run["error"].as_str().unwrap().contains("not what weather takes"), "{run:#}");
+    }
+    let (_, task) = hive.send("GET", &format!("/v1/tasks/{}", task["id"]), None).await;
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task:#}");
+    let waits = hive.get("/v1/runs?status=queued").await;
+    assert_eq!(waits["items"], json!([]), "nothing is tried again");
 }

@@ -142,6 +142,33 @@ async fn a_halt_holds_tasks_and_a_killed_supervisor_loses_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_loses_its_supervisor_is_lost_and_nobodys_failure() {
+    let mut hive = hive().await;
+    for by in ["kill", "stop"] {
+        let flow = json!({"type": "workflow", "workflowSteps": [{"toolName": "slow"}]});
+        let task = hive.queued(by, flow).await;
+        hive.sh_until("one", "test -s slow").await;
+        let first = hive.get(&format!("/v1/tasks/{task}")).await["run"].as_i64().unwrap();
+        if by == "kill" {
+            hive.kill();
+        } else {
+            assert_eq!(hive.send("POST", "/v1/shutdown", Some(json!({"stop_agents": false}))).await.0, 202);
+            hive.ended().await;
+        }
+        hive.start().await;
+        let run = hive.over(first).await;
+        assert_eq!((&run["status"], &run["exit_code"]), (&json!("lost"), &Value::Null), "{by}: {run:#}");
+        assert!(
+            run["error"].as_str().unwrap().contains("nobody knows whether its tool did its work"),
+            "{run:#}"
+        );
+        let done = hive.task(task, "completed").await;
+        assert_eq!(done["attempt"], 2, "at least once: {done:#}");
+        assert_eq!(hive.sh("one", "cat slow; rm slow").await["stdout"], "began\nbegan\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_lists_shows_and_cancels_tasks() {
     let hive = hive().await;
     let said = hive.queued("said", call("say", json!({"a": 1}))).await;

@@ -51,10 +51,11 @@ pub fn result(reply: ToolReply) -> CallToolResult {
         (_, Some(Value::String(text))) => text.clone(),
         (_, Some(value)) => value.to_string(),
     };
-    let content = match reply.content {
+    let mut content: Vec<ContentBlock> = match reply.content {
         Some(Value::Array(blocks)) => blocks.into_iter().map(block).collect(),
         _ => vec![ContentBlock::text(text)],
     };
+    content.extend(reply.warnings.iter().map(|said| ContentBlock::text(format!("[skep: {said}]"))));
     let mut result =
         if reply.success { CallToolResult::success(content) } else { CallToolResult::error(content) };
     result.structured_content = reply.result.filter(Value::is_object);
@@ -91,6 +92,11 @@ mod tests {
         let object = json!({ "b": 1, "a": [true] });
         let expected = json!({ "content": text("{\"b\":1,\"a\":[true]}"), "isError": false, "structuredContent": object });
         assert_eq!(of(object), expected);
+        let cut =
+            ToolReply { warnings: vec!["it was cut".into()], ..ToolReply::answered("t", json!("{\"a\":")) };
+        let told =
+            json!([{ "type": "text", "text": "{\"a\":" }, { "type": "text", "text": "[skep: it was cut]" }]);
+        assert_eq!(shown_as(cut)["content"], told, "whoever reads it knows that it is not whole");
         let failed = ToolReply::failed("t", "no disk".into());
         assert_eq!(shown_as(failed), json!({ "content": text("no disk"), "isError": true }));
     }

@@ -222,14 +222,18 @@ async fn an_agent_reaches_its_own_skills_and_tasks_alone() {
     assert_eq!(call("memory_list_skills", json!({})).await["data"]["count"], 1);
     let other = call("memory_store_skill", with(&json!({"manual": true, "agent_id": "reader"}))).await;
     assert_eq!(other["error"], "agent writer may make jobs for itself alone");
-    let task = json!({"name": "t", "agent": "reader", "action": {"toolName": "read-file"}});
+    let task = json!({"name": "t", "agent": "reader", "action": {"toolName": "read-file", "parameters": {"path": "a"}}});
     let queued = open.call("POST", "/v1/tasks", &task.to_string()).await;
     assert_eq!(queued.status, 202, "{queued:?}");
     let path = format!("/v1/tasks/{}", queued.json()["taskId"]);
     assert_eq!(open.call("GET", &path, "").await.json()["agent"], "reader");
     assert_eq!(open.call_as_agent("GET", &path, "").await.status, 404);
     assert_eq!(open.call_as_agent("POST", "/v1/tasks", &task.to_string()).await.status, 403);
-    let own = call("queue_task", json!({"name": "t", "action": {"toolName": "read-file"}})).await;
+    let own = call(
+        "queue_task",
+        json!({"name": "t", "action": {"toolName": "read-file", "parameters": {"path": "a"}}}),
+    )
+    .await;
     assert_eq!((&own["data"]["agent"], &own["data"]["status"]), (&json!("writer"), &json!("queued")));
 }
 
@@ -238,7 +242,7 @@ async fn tasks_are_listed_and_cancelled_each_agent_its_own() {
     let open = open_with(JOBS).await;
     let mut ids = Vec::new();
     for agent in ["reader", "writer", "writer", "reader"] {
-        let task = json!({"name": "t", "agent": agent, "action": {"toolName": "read-file"}});
+        let task = json!({"name": "t", "agent": agent, "action": {"toolName": "read-file", "parameters": {"path": "a"}}});
         ids.push(open.call("POST", "/v1/tasks", &task.to_string()).await.json()["id"].as_i64().unwrap());
     }
     let listed = async |query: &str| -> Vec<i64> {
@@ -319,4 +323,38 @@ async fn a_task_is_queued_at_once_and_its_faults_are_told_together() {
     let again = open.call_with("POST", "/v1/tasks", &headers, &call.to_string()).await;
     assert_eq!((first.status, first.body), (again.status, again.body));
     assert_eq!(open.call("GET", "/v1/facts?category=error", "").await.json()["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_goes_to_the_agent_that_is_named_and_what_nobody_knows_is_refused() {
+    let open = open_with(JOBS).await;
+    let call = |more: Value| {
+        let mut call = json!({"name": "t", "action": {"toolName": "read-file", "parameters": {"path": "a"}}});
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call
+    };
+    for key in ["agent", "agent_id"] {
+        assert_eq!(open.done("queue_task", &call(json!({key: "reader"}))).await["agent"], "reader", "{key}");
+    }
+    assert_eq!(open.done("queue_task", &call(json!({}))).await["agent"], "writer");
+    let two = open.refused("queue_task", &call(json!({"agent": "reader", "agent_id": "zoe"}))).await;
+    assert_eq!(two, "agent: agent_id says \"zoe\" and agent says \"reader\": name one");
+    let odd = open.refused("queue_task", &call(json!({"agnet": "reader"}))).await;
+    assert!(odd.contains("agnet"), "{odd}");
+    assert_eq!(open.call("GET", "/v1/tasks", "").await.json()["items"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_arguments_cannot_pass_is_not_queued() {
+    let open = open_with(JOBS).await;
+    let call = |parameters: Value| json!({"name": "t", "action": {"toolName": "read-file", "parameters": parameters}});
+    let wrong = open.refused("queue_task", &call(json!({"pth": "a"}))).await;
+    assert!(wrong.contains("action/parameters") && wrong.contains("path"), "{wrong}");
+    let step = |parameters: Value| json!({"id": "s", "toolName": "read-file", "parameters": parameters});
+    let later = json!({"toolName": "read-file", "parameters": {"path": "{{s.path}}"}});
+    let flow = |first: Value| json!({"name": "w", "action": {"type": "workflow", "workflowSteps": [step(first), later]}});
+    let wrong = open.refused("queue_task", &flow(json!({}))).await;
+    assert!(wrong.contains("action/workflowSteps/0/parameters"), "{wrong}");
+    assert_eq!(open.call("GET", "/v1/tasks", "").await.json()["items"], json!([]));
+    open.done("queue_task", &flow(json!({"path": "a"}))).await;
 }

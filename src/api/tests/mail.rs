@@ -47,8 +47,15 @@ impl Open {
         let waiting = self.call("GET", "/v1/runs?status=queued", "").await.json();
         let run = waiting["items"].as_array()?.last()?["id"].as_i64()?;
         let error = (status != RunStatus::Succeeded).then(|| "it broke".to_owned());
-        let outcome =
-            Outcome { status, exit_code: Some(0), result: None, error, summary: summary.map(str::to_owned) };
+        let outcome = Outcome {
+            status,
+            exit_code: Some(0),
+            result: None,
+            error,
+            warning: None,
+            summary: summary.map(str::to_owned),
+            lasting: false,
+        };
         // Later than any retry.
         let now = self.hive.now().checked_add(jiff::SignedDuration::from_hours(run)).unwrap();
         let world = self.hive.world();
@@ -320,4 +327,60 @@ async fn a_repeated_request_sends_one_message() {
     let again = open.call_with("POST", "/v1/mail", &[key, kind], &body).await.json();
     assert_eq!(first["id"], again["id"]);
     assert_eq!(open.mailbox("reader", "").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_asks_for_in_a_run_is_as_deep_as_the_run() {
+    let open = open_with(JOBS).await;
+    let job = open.job("writer", "deep", &json!({"manual": null, "event": ["report"]})).await;
+    let ask = async |name: &str, as_agent: bool| {
+        let task = json!({"name": "t", "agent": "writer",
+            "action": {"toolName": "read-file", "parameters": {"path": "a"}}});
+        let run = format!("/v1/jobs/{}/run", open.job("writer", name, &json!({})).await);
+        let call = async |path: &str, body: &str| {
+            let answer = match as_agent {
+                true => open.call_as_agent("POST", path, body).await,
+                false => open.call("POST", path, body).await,
+            };
+            assert_eq!(answer.status, 202, "{answer:?}");
+            answer.json()
+        };
+        let task = call("/v1/tasks", &task.to_string()).await["run"].as_i64().unwrap();
+        let run = call(&run, "").await["id"].as_i64().unwrap();
+        let mail = open.sent(as_agent, &letter("reader")).await["id"].as_i64().unwrap();
+        let read = open.hive.db.read(move |conn| {
+            let depth = |id| Ok::<_, db::DbError>(db::runs::get(conn, id)?.unwrap().depth);
+            let events = db::events::raised(conn, 0, 1_000)?;
+            let heard = events.iter().rfind(|event| event.name == "mail:received").unwrap().depth;
+            Ok::<_, db::DbError>([
+                depth(task)?,
+                depth(run)?,
+                db::mail::get(conn, mail)?.unwrap().depth,
+                heard,
+            ])
+        });
+        read.await.unwrap()
+    };
+    assert_eq!(ask("before", true).await, [0; 4], "nothing goes on");
+    let now = open.hive.now();
+    let write = open.hive.db.write(move |tx| {
+        let id = db::events::append_about(tx, now, "report", &json!({}), None, 5)?;
+        let events: Vec<_> =
+            db::events::raised(tx, 0, 1_000)?.into_iter().filter(|event| event.id == id).collect();
+        let there = Readiness { alive_since: Some(now), container: Some("c".into()) };
+        let world = World {
+            now,
+            agents: &[("writer".parse().unwrap(), there)].into(),
+            limits: crate::config::model::Runs::default(),
+            lease: "test",
+            next_proc: &|_| 1,
+        };
+        db::queue::tick(tx, &world, &events)
+    });
+    let leased = write.await.unwrap().leased;
+    assert!(leased.iter().any(|run| run.job == Some(job) && run.depth == 5), "{leased:?}");
+    assert_eq!(ask("within", true).await, [5, 5, 6, 6]);
+    let answered = open.sent(false, &letter("writer")).await;
+    assert_eq!(ask("operators", false).await, [0; 4], "the operator is led by nothing");
+    assert_eq!(answered["status"], "queued");
 }

@@ -14,6 +14,7 @@ use crate::{
     app::{
         hive::Hive,
         job_types::{JobView, JobWritten},
+        tools::call,
         types::AppError,
     },
     db::{
@@ -22,7 +23,7 @@ use crate::{
     },
     ids::AgentId,
     scheduler::{
-        job::JobSpec,
+        job::{JobSpec, TriggerSpec},
         request::{self, Existing, Update},
     },
 };
@@ -47,11 +48,12 @@ impl Hive {
         }
         let (mut scene, caller) = (Scene::of(self), caller.cloned());
         let now = scene.now;
-        let written: JobWritten = self
+        let mut written: JobWritten = self
             .db
             .write(move |tx| once(tx, key.as_ref(), now, || create(tx, &mut scene, caller.as_ref(), &body)))
             .await?;
         self.after_change(written.job.enabled).await;
+        self.doubt_arguments(&mut written).await;
         Ok(written)
     }
 
@@ -73,8 +75,9 @@ impl Hive {
             self.look_for_tools(&job.agent, &update.draft.spec).await;
         }
         let (mut scene, caller) = (Scene::of(self), caller.cloned());
-        let written = self.db.write(move |tx| update(tx, &mut scene, caller.as_ref(), id, &body)).await?;
+        let mut written = self.db.write(move |tx| update(tx, &mut scene, caller.as_ref(), id, &body)).await?;
         self.after_change(written.job.enabled).await;
+        self.doubt_arguments(&mut written).await;
         Ok(written)
     }
 
@@ -135,6 +138,17 @@ impl Hive {
         }
     }
 
+    /// Warns of arguments that the tool of a job does not take now. Another version of it may.
+    async fn doubt_arguments(self: &Arc<Self>, written: &mut JobWritten) {
+        let job = &written.job;
+        let (Some(name), Ok(agent)) = (job.tool.as_deref(), job.agent.parse::<AgentId>()) else { return };
+        let Ok(tool) = self.tool_named(&agent, name).await else { return };
+        let args = job.args.clone().unwrap_or_default();
+        if let Err(error @ AppError::Invalid { .. }) = call::arguments(self, &agent, &tool, args).await {
+            written.warnings.push(format!("its runs will fail: {}", error.in_words()));
+        }
+    }
+
     /// Wakes who waits for changes of jobs. The tools that a new job waits for may have come meanwhile.
     async fn after_change(&self, enabled: bool) {
         if !enabled {
@@ -156,6 +170,8 @@ fn create(tx: &db::Tx<'_>, scene: &mut Scene, caller: Option<&AgentId>, body: &V
     if caller.is_some() && db::jobs::count(tx, &agent)? >= MAX_OF_AGENT {
         return Err(AppError::Conflict(format!("agent {agent} has {MAX_OF_AGENT} jobs: remove one first")));
     }
+    let origin = if caller.is_some() { Origin::Agent } else { Origin::Api };
+    must_hear(&origin, &spec, &mut warnings)?;
     let missing = scene.missing(tx, &agent, &spec)?;
     if draft.enabled && !missing.is_empty() {
         return Err(no_tools(missing));
@@ -174,7 +190,7 @@ fn create(tx: &db::Tx<'_>, scene: &mut Scene, caller: Option<&AgentId>, body: &V
     let new = NewJob {
         agent,
         name: draft.name,
-        origin: if caller.is_some() { Origin::Agent } else { Origin::Api },
+        origin,
         spec,
         disabled_reason: Some(reason).filter(|_| !enabled),
         auto_enable: itself && !enabled,
@@ -223,6 +239,9 @@ fn update(
         }
         _ => {}
     }
+    if update.trigger_changed {
+        must_hear(&job.origin, &changed.spec, &mut warnings)?;
+    }
     if changed.spec.notify != job.spec.notify {
         scene.know_targets(&changed.spec)?;
     }
@@ -240,6 +259,28 @@ fn wants_enabled(job: &JobRow, update: &Update) -> bool {
     }
     let again = update.trigger_changed && !update.enabled_written && plan::is_spent(job);
     job.enabled || again
+}
+
+/// Of what an agent made, no event of the hive's own is heard.
+fn must_hear(origin: &Origin, spec: &JobSpec, warnings: &mut Vec<String>) -> Result<()> {
+    let (TriggerSpec::Event { event }, Origin::Agent | Origin::Skill) = (&spec.trigger, origin) else {
+        return Ok(());
+    };
+    let is_own = |name: &&String| db::events::is_own(name.trim_end_matches('*'));
+    let own: Vec<String> = event.iter().filter(is_own).map(|name| format!("{name:?}")).collect();
+    if own.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "{} is of the hive's own events, which jobs that an agent makes do not hear: wait for one that the operator \
+         raises (`skep events --raise`), or have the operator make this job",
+        own.join(", ")
+    );
+    if own.len() == event.len() {
+        return Err(invalid(vec![("/event".into(), what)]));
+    }
+    warnings.push(what);
+    Ok(())
 }
 
 fn other_tools(old: &JobSpec, new: &JobSpec) -> bool {

@@ -246,7 +246,8 @@ fn wake(
     if spec.required_tools.is_empty() {
         spec.required_tools = tools;
     }
-    let event = Raised { id, at: now, name: "mail:received".to_owned(), job: Some(job.id), depth: 0 };
+    let event =
+        Raised { id, at: now, name: "mail:received".to_owned(), job: Some(job.id), depth: mail.depth };
     db::queue::claim_event(tx, &JobRow { spec, ..job }, &event, now)?;
     Ok(true)
 }
@@ -255,7 +256,8 @@ fn wake(
 fn the_job(agent: &AgentId) -> NewJob {
     let spec = JobSpec {
         description:
-            "Answers mail: a run for each message. Without required tools it may call all that the agent has."
+            "Answers mail: a run for each message. Unlike other jobs, without required tools it may call all that the agent \
+             has."
                 .to_owned(),
         instructions: Some(INSTRUCTIONS.to_owned()),
         max_steps: MAX_STEPS,

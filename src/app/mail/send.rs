@@ -185,6 +185,7 @@ pub(super) fn post(
         attachments: out.attachments.clone(),
         automatic,
         in_a_row,
+        depth: depth(tx, out)?,
     };
     let id = db::mail::insert(tx, &new, now)?;
     let Some(mail) = db::mail::get(tx, id)? else { return Ok(id) };
@@ -203,6 +204,16 @@ pub(super) fn post(
     Ok(id)
 }
 
+/// How many events and runs in a row led to a message. Those that answer each other are counted as such, and held.
+fn depth(conn: &db::Conn, out: &Outgoing) -> std::result::Result<u32, DbError> {
+    let before = [&out.replied, &out.answering].into_iter().flatten().map(|mail| mail.depth).max();
+    match (before, out.from.agent()) {
+        (Some(depth), _) => Ok(depth),
+        (None, Some(agent)) => Ok(db::runs::depth_of(conn, agent)?.map_or(0, |depth| depth + 1)),
+        (None, None) => Ok(0),
+    }
+}
+
 /// Tells of a message, in its transaction; answers the event's id.
 pub(super) fn announce(
     tx: &db::Tx<'_>,
@@ -218,7 +229,7 @@ pub(super) fn announce(
     if let Some(reason) = reason {
         data["reason"] = reason.into();
     }
-    events::append(tx, now, event, &data)
+    events::append_about(tx, now, event, &data, None, mail.depth)
 }
 
 /// Tells the sender and the operator that a message did not arrive, or was not answered.
@@ -259,6 +270,7 @@ fn notice(
         attachments: Vec::new(),
         automatic: false,
         in_a_row: 0,
+        depth: mail.depth,
     };
     db::mail::insert(tx, &new, now).map(drop)
 }

@@ -8,6 +8,7 @@ use crate::{
     app::{
         hive::Hive,
         tools::{builtin, call, servers},
+        types::AppError,
     },
     config::model::Runs,
     db::runs::RunRow,
@@ -32,16 +33,29 @@ pub(in crate::app) struct Program {
     pub(in crate::app) trusted: bool,
 }
 
+/// Why a run has no process, for the operator.
+pub(super) struct NoStart {
+    pub(super) why: String,
+    /// Another attempt would fail for the same reason.
+    pub(super) lasting: bool,
+}
+
+impl<T: Into<String>> From<T> for NoStart {
+    fn from(why: T) -> Self {
+        Self { why: why.into(), lasting: false }
+    }
+}
+
 /// The process of a run.
 ///
 /// # Errors
-/// Why there is none, for the operator.
+/// Why there is none.
 pub(super) async fn start(
     hive: &Arc<Hive>,
     agent: &Agent,
     run: &RunRow,
     id: ProcId,
-) -> Result<Start, String> {
+) -> Result<Start, NoStart> {
     let spec = run.spec.as_ref().ok_or("its job is no longer known")?;
     let preparation = agent.preparation().ok_or("its agent is not prepared")?;
     let program = match spec.tier() {
@@ -53,7 +67,7 @@ pub(super) async fn start(
                 Ok(tool) => Some(tool),
                 // It may be of a server that never told of its tools, which is asked then.
                 Err(_) if servers::undiscovered(hive, &preparation) => None,
-                Err(why) => return Err(why),
+                Err(why) => return Err(why.into()),
             };
             // Told before its arguments: what is missing may be what tells of them.
             if let Some(skill) = tool.and_then(Tool::skill) {
@@ -62,7 +76,11 @@ pub(super) async fn start(
             match tool.map(|tool| (tool, &tool.kind)) {
                 Some((tool, Kind::Script(found))) => {
                     let args = call::arguments(hive, &run.agent, tool, spec.args.clone()).await;
-                    script(hive, &preparation, found, &args.map_err(|e| e.in_words())?)?
+                    let wrong = |e: AppError| NoStart {
+                        why: e.in_words(),
+                        lasting: matches!(e, AppError::Invalid { .. }),
+                    };
+                    script(hive, &preparation, found, &args.map_err(wrong)?)?
                 }
                 Some(_) | None => act(),
             }

@@ -5,14 +5,18 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    action,
+    action::{self, NoStart},
     lookup::{self, Found},
     output::{self, Collected},
     preflight, summary,
 };
 use crate::{
     app::{clock, hive::Hive},
-    db::{self, DbError, queue::Finished, runs::RunRow},
+    db::{
+        self, DbError,
+        queue::Finished,
+        runs::{Act, RunRow},
+    },
     init::link::LinkError,
     kill_point,
     runs::{
@@ -33,7 +37,7 @@ enum End {
     NeverStarted,
     /// There was nothing to do for it.
     Nothing,
-    Refused(String),
+    Refused(NoStart),
     Lost(String),
 }
 
@@ -90,7 +94,7 @@ async fn launch(hive: &Arc<Hive>, run: &RunRow, not_before: Timestamp) -> End {
     };
     let spool = match output::create(&agent.dir.run(run.id)) {
         Ok(spool) => spool,
-        Err(e) => return End::Refused(format!("no file for its output: {e}")),
+        Err(e) => return End::Refused(format!("no file for its output: {e}").into()),
     };
     if run.tier == Tier::Agent && hive.runs.is_alone(run.id) {
         summary::clear(hive, run);
@@ -112,7 +116,7 @@ async fn launch(hive: &Arc<Hive>, run: &RunRow, not_before: Timestamp) -> End {
         Err(e @ LinkError::Silent) => End::Lost(e.to_string()),
         Err(e @ (LinkError::Refused { .. } | LinkError::TooLarge(_))) => {
             hive.wake.notify_one();
-            End::Refused(e.to_string())
+            End::Refused(e.to_string().into())
         }
     }
 }
@@ -126,6 +130,7 @@ async fn asked_to_end(hive: &Hive, id: i64) -> bool {
 async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String>) {
     kill_point!("run.ended");
     let end = unless_stopped(hive, run, end);
+    let (end, lasting) = unless_left_alone(hive, run, end).await;
     if matches!(end, End::NeverStarted | End::Refused(_)) {
         forget_output(hive, run);
     }
@@ -141,6 +146,7 @@ async fn record(hive: &Arc<Hive>, run: &RunRow, end: End, summary: Option<String
     }
     let ended = ended_at(hive, &end);
     let (outcome, bytes) = outcome(hive, run, end, summary).await;
+    let outcome = Outcome { lasting: outcome.lasting || lasting, ..outcome };
     let (id, now) = (run.id, hive.now());
     let teller = hive.clone();
     until_written(hive, move |tx| {
@@ -196,6 +202,27 @@ fn unless_stopped(hive: &Hive, run: &RunRow, end: End) -> End {
     end
 }
 
+/// A call that had begun when its supervisor went away may have done its work: its run is lost, not failed. Answers with it
+/// whether the call failed for what stays so.
+async fn unless_left_alone(hive: &Hive, run: &RunRow, end: End) -> (End, bool) {
+    let failed = matches!(&end, End::Exit(exit) if exit.code != 0 && !exit.timed_out);
+    if !failed || run.tier != Tier::Direct {
+        return (end, false);
+    }
+    let id = run.id;
+    let read = hive.db.read(move |conn| db::runs::get(conn, id)).await;
+    with_call(end, read.ok().flatten().and_then(|run| run.act))
+}
+
+fn with_call(failure: End, act: Option<Act>) -> (End, bool) {
+    if act != Some(Act::Begun) {
+        return (failure, act == Some(Act::Wrong));
+    }
+    let why =
+        "the supervisor went away while the call was under way: nobody knows whether its tool did its work";
+    (End::Lost(why.to_owned()), false)
+}
+
 /// Status, result and kept output of a run that came to this end.
 async fn outcome(
     hive: &Arc<Hive>,
@@ -206,7 +233,9 @@ async fn outcome(
     let exit = match end {
         End::Exit(exit) => Some(exit),
         End::NeverStarted | End::Nothing => None,
-        End::Refused(why) => return (Outcome::without_output(RunStatus::Failed, why), None),
+        End::Refused(NoStart { why, lasting }) => {
+            return (Outcome { lasting, ..Outcome::without_output(RunStatus::Failed, why) }, None);
+        }
         End::Lost(why) => {
             let bytes = collect(hive, run).await.map(|c| c.bytes);
             return (Outcome::without_output(RunStatus::Lost, why), bytes);
@@ -247,5 +276,27 @@ async fn collect(hive: &Arc<Hive>, run: &RunRow) -> Option<Collected> {
             None
         }
         Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_whose_failure_was_told_fails_its_run() {
+        let exit = Exit { code: 1, signal: None, timed_out: false, oom: false, lost: false, ended_ms: None };
+        for (act, lost, lasting) in [
+            (None, false, false),
+            (Some(Act::Failed), false, false),
+            (Some(Act::Wrong), false, true),
+            (Some(Act::Begun), true, false),
+        ] {
+            let (end, told) = with_call(End::Exit(exit), act);
+            assert_eq!(
+                (matches!(end, End::Lost(why) if why.contains("nobody knows")), told),
+                (lost, lasting)
+            );
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         runs::{RunFilter, RunRow},
     },
     ids::AgentId,
-    runs::{result, state::RunStatus},
+    runs::state::RunStatus,
     supervisor::state::Status,
 };
 
@@ -68,7 +68,7 @@ pub fn view(run: &RunRow, zone: Option<&TimeZone>) -> RunView {
         exit_code: run.exit_code,
         result: run.result.clone(),
         error: run.error.clone(),
-        warnings: run.result.as_ref().and_then(result::warning).into_iter().collect(),
+        warnings: run.warning.clone().into_iter().collect(),
         summary: run.summary.clone(),
         steps: run.steps,
         output_bytes: run.output_bytes,

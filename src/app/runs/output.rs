@@ -11,7 +11,10 @@ use std::{
 };
 
 use crate::{
-    runs::result::{MAX_RESULT, Outcome, Said},
+    runs::{
+        refusal::Refusal,
+        result::{MAX_RESULT, Outcome, Said},
+    },
     secrets::mask::{MaskStream, Masker},
     wire::spool::{self, Bounds, Record, Stream, Writer},
 };
@@ -49,6 +52,7 @@ pub(super) struct Collected {
     stdout_tail: Vec<u8>,
     stderr_tail: Vec<u8>,
     cut: bool,
+    refusal: Refusal,
     /// Bytes on disk.
     pub(super) bytes: u64,
 }
@@ -62,7 +66,8 @@ impl Collected {
 
     /// As the rules of a run's end want it.
     pub(super) fn said<'a>(&self, stdout: &'a str, stderr: &'a str, summary: Option<&'a str>) -> Said<'a> {
-        Said { stdout, cut: self.cut, stderr, summary }
+        let cut = self.cut.then(|| self.refusal.cut(MAX_RESULT));
+        Said { stdout, cut, stderr, summary }
     }
 }
 
@@ -72,6 +77,7 @@ pub(in crate::app) fn masked(outcome: Outcome, masker: &Masker) -> Outcome {
     Outcome {
         result: outcome.result.map(|json| masker.mask_json(&json)),
         error: outcome.error.map(text),
+        warning: outcome.warning.map(text),
         summary: outcome.summary.map(text),
         ..outcome
     }
@@ -88,7 +94,10 @@ pub(super) fn archive(folder: &Path, masker: &Masker) -> io::Result<Collected> {
     let mut at = 0;
     loop {
         let read = spool::read(&files, at, CHUNK)?;
-        collected.cut |= read.gap > 0;
+        if read.gap > 0 {
+            collected.cut = true;
+            collected.refusal.gap();
+        }
         for record in &read.records {
             collected.take(record.stream, &masking.push(record));
         }
@@ -115,6 +124,7 @@ impl Collected {
             Stream::Stdout => {
                 let room = MAX_RESULT.saturating_sub(self.stdout.len());
                 self.cut |= bytes.len() > room;
+                self.refusal.feed(bytes);
                 self.stdout.extend_from_slice(&bytes[..bytes.len().min(room)]);
                 keep_end(&mut self.stdout_tail, bytes);
             }

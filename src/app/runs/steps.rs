@@ -1,10 +1,7 @@
 //! The tools of an agent-tier run (systems.md A13): those that its job requires, and so many calls of them. A call is
 //! counted before it is made, runs beside the run in the same container, and never outlives it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio_util::{
@@ -34,7 +31,6 @@ pub(super) struct Calls {
     /// No call begins any more, and those under way end.
     pub(super) closed: CancellationToken,
     under_way: TaskTracker,
-    acted: Arc<AtomicBool>,
 }
 
 impl Calls {
@@ -48,11 +44,6 @@ impl Calls {
         self.end();
         self.under_way.close();
         self.under_way.wait().await;
-    }
-
-    /// True the first time: whether the run's own tool was not called yet.
-    pub(super) fn once(&self) -> bool {
-        !self.acted.swap(true, Ordering::Relaxed)
     }
 
     /// Whoever holds the token is waited for by [`Self::ended`]; none: it is too late.

@@ -252,12 +252,12 @@ async fn run(hive: &Hive, call: &Call, script: &Script) -> Result<ToolReply> {
 fn answer(tool: &str, attended: &Attended, masker: &Masker) -> ToolReply {
     let (stdout, stderr) =
         (String::from_utf8_lossy(&attended.stdout.0), String::from_utf8_lossy(&attended.stderr.0));
-    let said = Said { stdout: &stdout, cut: attended.stdout.1, stderr: &stderr, summary: None };
+    let said = Said { stdout: &stdout, cut: attended.cut, stderr: &stderr, summary: None };
     let outcome = crate::app::runs::masked(result::direct(attended.exit, &said), masker);
     ToolReply {
         tool: tool.to_owned(),
         success: outcome.status == RunStatus::Succeeded,
-        warnings: outcome.result.as_ref().and_then(result::warning).into_iter().collect(),
+        warnings: outcome.warning.into_iter().collect(),
         result: outcome.result,
         content: None,
         error: outcome.error,

@@ -40,7 +40,8 @@ pub struct ToolReply {
     pub content: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
-    /// What is odd about the answer: JSON that ends too early is taken as text.
+    /// What is odd about the answer: JSON that ends too early or was cut is taken as text,
+    /// and `success: false` counts only as a field of the one JSON object that is printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Exit code of a script, 128 + signal when a signal killed it; null when there is none or it is not known.

@@ -134,7 +134,11 @@ fn command(words: &[&str]) -> Answer {
             http::ask("POST", &path, Body::Json(args))
         }
         // What a job's run of a tool that is no script does; not for people.
-        ["act"] => http::ask("POST", &format!("/v1/runs/{}/act", run()?), Body::None),
+        ["act"] => {
+            let path = format!("/v1/runs/{}/act", run()?);
+            http::wait_for_door();
+            http::ask("POST", &path, Body::None)
+        }
         ["mcp"] => mcp::serve(),
         ["job", "list"] => http::ask("GET", "/v1/jobs?limit=1000", Body::None),
         [word, ..] => Err(Failure::Usage(format!("`skep {}` is not how {word} is used", words.join(" ")))),

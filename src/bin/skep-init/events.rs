@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File},
     os::fd::{AsFd, OwnedFd},
     process::ExitCode,
 };
@@ -25,6 +25,7 @@ use skep::wire::{
 use crate::{
     link::Link,
     main_process::MainProcess,
+    oom,
     process::{Process, Request, State},
     sys,
 };
@@ -48,6 +49,8 @@ pub struct Init {
     key: Option<Key>,
     /// Set once the container is told to stop: the moment after which nothing is waited for.
     stopping: Option<u64>,
+    /// The kernel's count of kills for memory.
+    memory: Option<File>,
     buffer: Vec<u8>,
 }
 
@@ -65,6 +68,7 @@ impl Init {
             stop_grace_ms: 10_000,
             key: None,
             stopping: None,
+            memory: oom::watched(),
             buffer: vec![0; MAX_RECORD],
         })
     }
@@ -99,6 +103,7 @@ impl Init {
 
     fn wait(&mut self) {
         let mut interest = vec![(self.signals.as_fd(), PollFlags::POLLIN)];
+        interest.extend(self.memory.iter().map(|file| (file.as_fd(), PollFlags::POLLPRI)));
         if let Some((fd, writing)) = self.link.poll() {
             let out = if writing { PollFlags::POLLOUT } else { PollFlags::empty() };
             interest.push((fd, PollFlags::POLLIN | out));
@@ -124,6 +129,10 @@ impl Init {
         if poll(&mut fds, timeout).is_err() {
             // EINTR and the like: the loop looks at everything again anyway.
             std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let changed = self.memory.is_some() && fds.get(1).and_then(PollFd::any).unwrap_or(false);
+        if let Some(file) = self.memory.as_mut().filter(|_| changed) {
+            oom::take_note(file);
         }
     }
 

@@ -9,6 +9,7 @@ mod client;
 mod events;
 mod link;
 mod main_process;
+mod oom;
 mod process;
 mod runner;
 mod sys;

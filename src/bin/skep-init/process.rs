@@ -19,6 +19,7 @@ use skep::wire::{
 };
 
 use crate::{
+    oom,
     runner::{self, ORDER_KILL, ORDER_SIGNAL, ORDER_TERMINATE, Program, Report},
     sys,
 };
@@ -129,7 +130,7 @@ impl Process {
             scope,
             not_before_us: request.not_before_us,
         };
-        let oom_before = sys::oom_kills();
+        let oom_before = oom::before();
         let runner = runner::spawn(&program, &runner_end).map_err(|e| StartError::new("fork", e))?;
         let stdin = match (request.io, streams.stdin) {
             (Io::Capture { stdin, .. }, Some(end)) => Some((end, stdin.clone(), 0)),
@@ -287,7 +288,8 @@ impl Process {
     fn finish(&mut self, code: i32, signal: Option<i32>, lost: bool, buffer: &mut [u8]) {
         self.drain(buffer, true);
         // The victim may be a child of the program, which then ends with a code of its own.
-        let oom = code != 0 && sys::oom_kills() > self.oom_before;
+        let ordered = self.timed_out || self.kill_at.is_some();
+        let oom = code != 0 && !ordered && oom::explains(self.oom_before);
         let ended_ms = Some(sys::realtime_ms());
         self.state = State::Exited(Exit { code, signal, timed_out: self.timed_out, oom, lost, ended_ms });
     }

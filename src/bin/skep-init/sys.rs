@@ -107,20 +107,6 @@ pub fn prefer_as_victim() -> io::Result<()> {
     written
 }
 
-/// How often the kernel killed a process of this container for memory.
-pub fn oom_kills() -> u64 {
-    ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"]
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .flat_map(|text| {
-            text.lines()
-                .filter_map(|l| l.strip_prefix("oom_kill ").and_then(|n| n.trim().parse().ok()))
-                .collect::<Vec<u64>>()
-        })
-        .next()
-        .unwrap_or(0)
-}
-
 /// Milliseconds of a clock that no one can set.
 pub fn monotonic_ms() -> u64 {
     clock_ms(libc::CLOCK_MONOTONIC)

@@ -125,7 +125,7 @@ fn apply(
     let (claims, crowded) = plan.claims.split_at(room(tx, job)?.min(plan.claims.len()));
     for claim in claims {
         let shifted = claim.shifted_from.map(|t| t.to_string());
-        let new = New { cause: claim.cause, at: claim.at, shifted, event: None };
+        let new = New { cause: claim.cause, at: claim.at, shifted, event: None, depth: 0 };
         insert(tx, world.now, job, &new)?;
     }
     if let (Some(first), Some(last)) = (crowded.first(), crowded.last()) {
@@ -178,6 +178,7 @@ struct New<'e> {
     at: Timestamp,
     shifted: Option<String>,
     event: Option<&'e Raised>,
+    depth: u32,
 }
 
 /// Queues a run; none when this fire time or event was claimed before.
@@ -200,7 +201,7 @@ fn insert(tx: &Transaction<'_>, now: Timestamp, job: &JobRow, new: &New<'_>) -> 
             time(new.at),
             new.shifted,
             new.event.map(|event| event.id),
-            new.event.map_or(0, |event| event.depth),
+            new.depth,
             spec,
             overlap.as_str().unwrap_or("skip"),
             time(now),
@@ -334,7 +335,8 @@ fn trigger(
     if let Some(reason) = refused {
         return skip(reason);
     }
-    let new = New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event) };
+    let new =
+        New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event), depth: event.depth };
     insert(tx, world.now, job, &new).map(|_| ())
 }
 
@@ -348,7 +350,12 @@ pub fn claim_event(
     event: &Raised,
     now: Timestamp,
 ) -> Result<Option<i64>, DbError> {
-    insert(tx, now, job, &New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event) })
+    insert(
+        tx,
+        now,
+        job,
+        &New { cause: Cause::Event, at: event.at, shifted: None, event: Some(event), depth: event.depth },
+    )
 }
 
 /// Why a job is not run on demand.
@@ -381,13 +388,15 @@ pub enum ManualError {
     Db(#[from] DbError),
 }
 
-/// Queues a run because somebody asks, also of a disabled job; answers it.
+/// Queues a run because somebody asks, also of a disabled job; answers it. So many events and runs in a row led to the
+/// wish.
 ///
 /// # Errors
 /// There is no such job; its overlap policy refuses; the database fails.
 pub fn claim_manual(
     tx: &Transaction<'_>,
     id: i64,
+    depth: u32,
     now: Timestamp,
     tick: &mut Tick,
 ) -> Result<RunRow, ManualError> {
@@ -409,7 +418,7 @@ pub fn claim_manual(
         Admission::AfterEnding => replace(tx, now, id, tick)?,
         Admission::Admitted => {}
     }
-    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None };
+    let new = New { cause: Cause::Manual, at: now, shifted: None, event: None, depth };
     let run = insert(tx, now, &job, &new)?.map(|id| runs::get(tx, id)).transpose()?.flatten();
     run.ok_or_else(|| DbError::bad_value("run", "job_id", &id.to_string()).into())
 }

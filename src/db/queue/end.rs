@@ -38,7 +38,8 @@ pub struct Finished {
     pub disabled: bool,
 }
 
-/// Records the end of a running run; none when it was recorded before. It was over at `ended`, which may be long ago:
+/// Records the end of a running run, which is tried again unless that would end the same; none when it was recorded
+/// before. It was over at `ended`, which may be long ago:
 /// nobody may have been there to record it. None: now.
 ///
 /// # Errors
@@ -67,7 +68,7 @@ pub fn finish(
     let ended = ended.unwrap_or(now).max(before.started_at.unwrap_or(now)).min(now);
     tx.prepare_cached(
         "UPDATE run SET status = ?2, finished_at = ?3, exit_code = ?4, result = ?5, error = ?6, summary = ?7, \
-         output_bytes = ?8, spec = NULL, event_data = NULL WHERE id = ?1",
+         output_bytes = ?8, warning = ?9, spec = NULL, event_data = NULL WHERE id = ?1",
     )?
     .execute(params![
         id,
@@ -78,18 +79,19 @@ pub fn finish(
         error,
         outcome.summary,
         output_bytes.map(u64::cast_signed),
+        outcome.warning,
     ])?;
     let Some(run) = runs::get(tx, id)? else { return Ok(None) };
     announce(tx, now, &run, &format!("run:{}", status.as_str()))?;
     if let Some(task) = tasks::of_run(tx, &run)? {
-        let retry = retry_task(tx, &before, &run, &task, now)?;
+        let retry = retry_task(tx, &before, &run, &task, outcome.lasting, now)?;
         return Ok(Some(Finished { run, retry, disabled: false }));
     }
     // Of a job that was deleted nothing more starts.
     let Some(job) = run.job.map(|job| jobs::get(tx, job)).transpose()?.flatten() else {
         return Ok(Some(Finished { run, retry: None, disabled: false }));
     };
-    let retry = retry(tx, &before, &run, &job, now)?;
+    let retry = if outcome.lasting { None } else { retry(tx, &before, &run, &job, now)? };
     let disabled = settle(tx, &before, &run, job, retry.is_some(), now, tell)?;
     Ok(Some(Finished { run, retry, disabled }))
 }
@@ -125,10 +127,11 @@ fn retry_task(
     before: &RunRow,
     run: &RunRow,
     task: &TaskRow,
+    lasting: bool,
     now: Timestamp,
 ) -> Result<Option<i64>, DbError> {
     let retries = before.spec.as_ref().map_or(0, |spec| spec.retries);
-    if run.status.may_retry() && run.attempt <= retries {
+    if run.status.may_retry() && !lasting && run.attempt <= retries {
         let due = state::retry_at(run.attempt, run.finished_at.unwrap_or(now)).max(now);
         if let Some(next) = try_again(tx, before, run, due, now)? {
             tasks::tries_again(tx, task, run, next)?;
@@ -325,7 +328,7 @@ pub fn requeue(tx: &Transaction<'_>, id: i64, now: Timestamp) -> Result<bool, Db
         return Ok(true);
     }
     tx.prepare_cached(
-        "UPDATE run SET status = 'queued', lease = NULL, container = NULL, proc_id = NULL, started_at = NULL \
+        "UPDATE run SET status = 'queued', lease = NULL, container = NULL, proc_id = NULL, started_at = NULL, act = NULL \
          WHERE id = ?1",
     )?
     .execute([id])?;

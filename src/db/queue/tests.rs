@@ -82,9 +82,15 @@ impl Desk {
     /// Records at `now` what ended at `ended`.
     fn finish_late(&mut self, run: i64, status: RunStatus, ended: Timestamp, now: Timestamp) -> Finished {
         let outcome = match status {
-            RunStatus::Succeeded => {
-                Outcome { status, exit_code: Some(0), result: None, error: None, summary: None }
-            }
+            RunStatus::Succeeded => Outcome {
+                status,
+                exit_code: Some(0),
+                result: None,
+                error: None,
+                warning: None,
+                summary: None,
+                lasting: false,
+            },
             _ => Outcome::without_output(status, "no reason"),
         };
         let tx = self.conn.transaction().unwrap();
@@ -282,7 +288,7 @@ fn a_cancelled_run_never_starts_or_ends_as_cancelled() {
     let mut made = Vec::new();
     for _ in 0..2 {
         let tx = desk.conn.transaction().unwrap();
-        made.push(claim_manual(&tx, job, now, &mut Tick::default()).unwrap().id);
+        made.push(claim_manual(&tx, job, 0, now, &mut Tick::default()).unwrap().id);
         tx.commit().unwrap();
     }
     let tx = desk.conn.transaction().unwrap();

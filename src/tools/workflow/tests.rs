@@ -99,7 +99,10 @@ fn an_action_is_read_in_every_form_that_models_write() {
     let workflow = Action::read(&json!({"type": "workflow", "workflowSteps": steps})).unwrap();
     let Action::Workflow(read) = &workflow else { panic!() };
     assert_eq!(read.iter().map(|step| step.id.as_str()).collect::<Vec<_>>(), ["step1", "send"]);
-    assert_eq!(workflow.tools()[1], ("/workflowSteps/1/toolName".to_owned(), "send"));
+    let calls = workflow.calls();
+    assert_eq!((calls[1].0.as_str(), calls[1].1), ("/workflowSteps/1", "send"));
+    let waits: Vec<bool> = calls.iter().map(|(_, _, parameters)| waits(parameters)).collect();
+    assert_eq!(waits, [false, true]);
     assert_eq!(Action::read(&json!({"workflowSteps": steps.to_string()})), Ok(workflow.clone()));
     assert_eq!(Action::read(&workflow.shown()), Ok(workflow));
 }

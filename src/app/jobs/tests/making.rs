@@ -303,3 +303,42 @@ async fn the_same_key_makes_one_job_and_is_answered_the_same() {
     bench.hive.delete_job(None, first.job.id).await.unwrap();
     assert_ne!(bench.hive.create_job(None, body, refused).await.unwrap().job.id, first.job.id);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_told_that_its_job_would_never_hear_of_the_hive() {
+    let bench = bench().await;
+    let writer: AgentId = "writer".parse().unwrap();
+    let make = async |caller: Option<&AgentId>, name: &str, event: Value| {
+        let args = json!({"path": "a"});
+        let body =
+            json!({"name": name, "agent": "writer", "event": event, "tool": "read-file", "args": args});
+        bench.hive.create_job(caller, body, None).await
+    };
+    let deaf = make(Some(&writer), "deaf", json!(["task:*", "run:failed"])).await.unwrap_err();
+    let AppError::Invalid { detail, errors } = &deaf else { panic!("{deaf:?}") };
+    assert_eq!(errors[0].0, "/event");
+    assert!(detail.starts_with("\"task:*\", \"run:failed\" is of the hive's own events"), "{detail}");
+    assert!(detail.contains("have the operator make this job"), "{detail}");
+    let half = make(Some(&writer), "half", json!(["task:*", "report"])).await.unwrap();
+    assert!(half.warnings.iter().any(|told| told.starts_with("\"task:*\" is of")), "{:?}", half.warnings);
+    for (name, event) in [("all", json!(["*"])), ("own", json!(["report", "crm:*"]))] {
+        assert_eq!(make(Some(&writer), name, event).await.unwrap().warnings, [""; 0], "{name}");
+    }
+    assert_eq!(make(None, "operators", json!(["task:*"])).await.unwrap().warnings, [""; 0]);
+    let change = json!({"event": ["run:*"]});
+    let refused = bench.hive.update_job(Some(&writer), half.job.id, change).await.unwrap_err();
+    assert!(refused.to_string().contains("do not hear"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_the_tool_does_not_take_are_warned_of() {
+    let bench = bench().await;
+    let body = |args: Value| json!({"name": "r", "agent": "reader", "manual": true, "tool": "read-file", "args": args});
+    let made = bench.try_create(body(json!({"pth": "a"}))).await.unwrap();
+    let told = made.warnings.join("\n");
+    assert!(told.contains("its runs will fail: the arguments are not what read-file takes"), "{told}");
+    assert!(told.contains("path"), "{told}");
+    let mended = json!({"args": {"path": "a"}});
+    let written = bench.hive.update_job(None, made.job.id, mended).await.unwrap();
+    assert_eq!(written.warnings, [""; 0]);
+}

@@ -34,12 +34,15 @@ pub(super) fn tools() -> Vec<Described> {
         Described {
             name: QUEUE,
             description: "Queue a one-off task in the background: a tool call, or a workflow of several. Answers with a \
-                          taskId at once; ask get_job_status what became of it."
+                          taskId at once; ask get_job_status what became of it. It is tried up to four times, from its \
+                          first step on: what it does may happen more than once."
                 .to_owned(),
-            input_schema: json!({"type": "object", "required": ["name", "action"], "properties": {
+            input_schema: json!({"type": "object", "required": ["name", "action"], "additionalProperties": false,
+                "properties": {
                 "name": {"type": "string", "description": "What the task is called."},
                 "action": action,
                 "agent_id": {"type": "string", "description": "In whose container it runs; left out: the one that asks."},
+                "agent": {"type": "string", "description": "The same as agent_id."},
             }}),
         },
         Described {
@@ -74,10 +77,16 @@ pub(super) async fn call(
 
 async fn queue(hive: &Arc<Hive>, behalf: &Behalf, args: &Map<String, Value>) -> Result<Value> {
     let text = |key: &str| args.get(key).and_then(Value::as_str).map(str::to_owned);
+    let agent = match (text("agent_id"), text("agent")) {
+        (Some(one), Some(other)) if one != other => {
+            return Err(wrong("agent", format!("agent_id says {one:?} and agent says {other:?}: name one")));
+        }
+        (one, other) => one.or(other).unwrap_or_else(|| behalf.agent.to_string()),
+    };
     let request = TaskRequest {
         name: text("name").unwrap_or_default(),
         action: args.get("action").cloned().unwrap_or_default(),
-        agent: text("agent_id").or_else(|| Some(behalf.agent.to_string())),
+        agent: Some(agent),
     };
     hive.queue_task(behalf.caller.as_ref(), request, None).await.map(shown)
 }

@@ -4,7 +4,8 @@ use std::{
     fmt::Write as _,
     io::{Read, Write},
     os::unix::net::UnixStream,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{Failure, json};
@@ -12,6 +13,10 @@ use super::{Failure, json};
 const SOCKET: &str = "/skep/api.sock";
 /// A tool may take as long as its run; the supervisor ends it.
 const SILENCE: Duration = Duration::from_secs(3600);
+
+/// How long a supervisor may be away, and how often it is looked for.
+const AWAY: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// What is sent.
 pub enum Body {
@@ -29,6 +34,14 @@ pub fn connect() -> std::io::Result<UnixStream> {
     let stream = UnixStream::connect(socket())?;
     stream.set_read_timeout(Some(SILENCE))?;
     Ok(stream)
+}
+
+/// A supervisor that is being replaced opens its door again within moments; nothing was asked of it yet.
+pub fn wait_for_door() {
+    let began = Instant::now();
+    while connect().is_err() && began.elapsed() < AWAY {
+        thread::sleep(PAUSE);
+    }
 }
 
 /// What is told when the door does not answer.

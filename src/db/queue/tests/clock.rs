@@ -181,7 +181,7 @@ impl Desk {
 
     fn tx_manual(&mut self, job: i64, now: Timestamp) {
         let tx = self.conn.transaction().unwrap();
-        claim_manual(&tx, job, now, &mut Tick::default()).unwrap();
+        claim_manual(&tx, job, 0, now, &mut Tick::default()).unwrap();
         tx.commit().unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::*;
 
-fn hearing(names: &[&str]) -> JobSpec {
+pub(super) fn hearing(names: &[&str]) -> JobSpec {
     let event = names.iter().map(|name| (*name).to_owned()).collect();
     JobSpec { overlap: Overlap::Allow, ..JobSpec::new(TriggerSpec::Event { event }) }
 }

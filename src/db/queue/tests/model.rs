@@ -132,7 +132,7 @@ impl Step<'_> {
             }
             Op::Manual(n) => {
                 let Some(id) = self.before.job(*n) else { return Ok(()) };
-                claim_manual(tx, id, now, &mut Tick::default())?;
+                claim_manual(tx, id, 0, now, &mut Tick::default())?;
             }
             Op::Raise(name) => {
                 events::append(tx, now, name, &json!({})).unwrap();

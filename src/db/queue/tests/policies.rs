@@ -11,7 +11,7 @@ impl Desk {
         self.agents.values_mut().next().unwrap()
     }
 
-    fn tx<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> T) -> T {
+    pub(super) fn tx<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> T) -> T {
         let tx = self.conn.transaction().unwrap();
         let done = work(&tx);
         tx.commit().unwrap();
@@ -79,7 +79,7 @@ fn what_waits_while_its_job_backs_off_starts_at_the_end_of_the_backoff() {
     let tick = desk.tick(at("10:10:30"));
     assert!(tick.leased.is_empty(), "the job does not start for a minute");
     assert_eq!(tick.next, Some(at("10:11:30")));
-    let manual = desk.tx(|tx| claim_manual(tx, job, at("10:10:40"), &mut Tick::default()));
+    let manual = desk.tx(|tx| claim_manual(tx, job, 0, at("10:10:40"), &mut Tick::default()));
     let refused = manual.unwrap_err().to_string();
     assert!(refused.starts_with("run 2 of job 1 waits already"), "{refused}");
     assert_eq!(desk.tick(at("10:11:30")).leased[0].scheduled_at, at("10:10:00"));
@@ -93,7 +93,7 @@ fn a_success_ends_the_backoff_of_what_waits() {
     desk.ready().container = None;
     desk.tick(at("10:10:00"));
     desk.finish(first.id, RunStatus::Failed, at("10:10:30"));
-    let asked = desk.tx(|tx| claim_manual(tx, job, at("10:10:31"), &mut Tick::default())).unwrap();
+    let asked = desk.tx(|tx| claim_manual(tx, job, 0, at("10:10:31"), &mut Tick::default())).unwrap();
     desk.ready().container = Some("c".into());
     let leased = desk.tick(at("10:10:32")).leased;
     assert_eq!(leased.iter().map(|r| r.id).collect::<Vec<_>>(), [asked.id], "somebody asked for it");
@@ -109,7 +109,7 @@ fn of_a_job_that_is_disabled_nothing_starts_that_waits_but_what_somebody_asked_f
     let running = desk.tick(at("10:01:00")).leased.remove(0);
     desk.ready().container = None;
     desk.tick(at("10:02:00"));
-    let asked = desk.tx(|tx| claim_manual(tx, job, at("10:02:01"), &mut Tick::default())).unwrap();
+    let asked = desk.tx(|tx| claim_manual(tx, job, 0, at("10:02:01"), &mut Tick::default())).unwrap();
     desk.pause(job, "10:02:02");
     let done = desk.finish(running.id, RunStatus::Failed, at("10:02:03"));
     assert_eq!(done.retry, None, "it is not tried again either");
@@ -172,7 +172,7 @@ fn the_fifth_failure_drops_what_waits() {
     for run in &failing {
         desk.finish(run.id, RunStatus::Failed, at("10:05:01"));
     }
-    let fifth = desk.tx(|tx| claim_manual(tx, job, at("10:05:02"), &mut Tick::default())).unwrap();
+    let fifth = desk.tx(|tx| claim_manual(tx, job, 0, at("10:05:02"), &mut Tick::default())).unwrap();
     desk.tick(at("10:05:02"));
     assert!(desk.finish(fifth.id, RunStatus::Failed, at("10:05:03")).disabled);
     assert_eq!(desk.history()[4], "10:05:00 cancelled");
@@ -272,7 +272,7 @@ fn a_one_shot_that_comes_within_the_backoff_runs_at_its_end() {
     let mut desk = Desk::new();
     let once = JobSpec::new(TriggerSpec::OneShot { at: at("10:05:00"), timezone: None });
     let job = desk.job("once", once, "10:00:00");
-    let asked = desk.tx(|tx| claim_manual(tx, job, at("10:04:30"), &mut Tick::default())).unwrap();
+    let asked = desk.tx(|tx| claim_manual(tx, job, 0, at("10:04:30"), &mut Tick::default())).unwrap();
     desk.tick(at("10:04:30"));
     desk.finish(asked.id, RunStatus::Failed, at("10:04:40"));
     let tick = desk.tick(at("10:05:00"));

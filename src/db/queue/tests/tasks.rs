@@ -12,9 +12,13 @@ use crate::db::{
 
 impl Desk {
     fn task(&mut self, name: &str, now: &str) -> i64 {
+        self.deep_task(name, 0, now)
+    }
+
+    fn deep_task(&mut self, name: &str, depth: u32, now: &str) -> i64 {
         let spec = JobSpec { tool: Some("send".into()), retries: 3, ..JobSpec::new(TriggerSpec::Manual) };
         let action = json!({"type": "tool_call", "toolName": "send"});
-        let new = NewTask { agent: "a".parse().unwrap(), name: name.into(), action, spec };
+        let new = NewTask { agent: "a".parse().unwrap(), name: name.into(), action, spec, depth };
         let tx = self.conn.transaction().unwrap();
         let id = tasks::queue(&tx, &new, at(now)).unwrap().unwrap().id;
         tx.commit().unwrap();
@@ -115,4 +119,57 @@ fn a_task_that_is_cancelled_has_failed_and_one_that_never_started_is_put_back() 
     assert_eq!((done.run.status, done.retry), (RunStatus::Cancelled, None));
     let row = tasks::get(&desk.conn, going).unwrap().unwrap();
     assert_eq!((row.status, row.error.as_deref()), (TaskStatus::Failed, Some("it was cancelled")));
+}
+
+#[test]
+fn a_job_that_queues_a_task_whenever_one_ends_is_stopped_by_the_depth() {
+    let mut desk = Desk::new();
+    desk.job("loop", events_heard::hearing(&["task:*"]), "10:00:00");
+    desk.deep_task("first", 0, "10:00:00");
+    let mut tasks = 1;
+    for n in 0..60 {
+        let now = at("10:01:00") + SignedDuration::from_secs(n);
+        for run in desk.tick(now).leased {
+            if run.job.is_some() {
+                // As the hive's tool does in a run: it is led to by what goes on in its agent.
+                let depth = crate::db::runs::depth_of(&desk.conn, &run.agent).unwrap().unwrap();
+                assert!(depth >= run.depth);
+                desk.deep_task("again", depth, "10:01:00");
+                tasks += 1;
+            }
+            desk.finish(run.id, RunStatus::Succeeded, now);
+        }
+    }
+    assert_eq!(tasks, MAX_DEPTH, "the first, and one for each event that was not too deep");
+    let runs = crate::db::runs::rows(&desk.conn, "WHERE status = 'skipped'", []).unwrap();
+    assert_eq!(runs.iter().filter_map(|run| run.reason.as_deref()).collect::<Vec<_>>(), ["depth"]);
+    assert_eq!(
+        crate::db::runs::depth_of(&desk.conn, &"a".parse().unwrap()).unwrap(),
+        None,
+        "nothing goes on"
+    );
+}
+
+#[test]
+fn a_call_is_begun_once_and_what_would_fail_again_is_not_tried_again() {
+    use crate::db::runs::{self, Act};
+    let mut desk = Desk::new();
+    let task = desk.task("t", "10:00:00");
+    let run = desk.tick(at("10:00:00")).leased[0].id;
+    let act = |desk: &Desk| runs::get(&desk.conn, run).unwrap().unwrap().act;
+    assert_eq!(act(&desk), None);
+    assert!(desk.tx(|tx| runs::begin_act(tx, run).unwrap()));
+    assert_eq!(act(&desk), Some(Act::Begun));
+    assert!(!desk.tx(|tx| runs::begin_act(tx, run).unwrap()), "also for a supervisor that comes later");
+    for known in [Act::Failed, Act::Wrong] {
+        desk.tx(|tx| runs::note_act(tx, run, known).unwrap());
+        assert_eq!(act(&desk), Some(known));
+    }
+    let outcome = Outcome { lasting: true, ..Outcome::without_output(RunStatus::Failed, "path is missing") };
+    let now = at("10:00:01");
+    let done = desk.tx(|tx| finish(tx, run, &outcome, None, None, now, &|_, _, _, _| Ok(false)).unwrap());
+    assert_eq!(done.unwrap().retry, None);
+    assert_eq!(desk.stands(task), (TaskStatus::Failed, 1));
+    assert_eq!(desk.told(), ["task:failed"]);
+    assert!(!desk.tx(|tx| runs::begin_act(tx, run).unwrap()), "it is over");
 }

@@ -165,7 +165,7 @@ impl<'a> Sim<'a> {
         let now = self.now();
         let mut replaced = Tick::default();
         let tx = self.conn.transaction().unwrap();
-        let made = claim_manual(&tx, job, now, &mut replaced).is_ok();
+        let made = claim_manual(&tx, job, 0, now, &mut replaced).is_ok();
         if made {
             tx.commit().unwrap();
         } else {
@@ -206,9 +206,15 @@ impl<'a> Sim<'a> {
         let Some(((_, run), status)) = self.ends.pop_first() else { return };
         let now = self.now();
         let outcome = match status {
-            RunStatus::Succeeded => {
-                Outcome { status, exit_code: Some(0), result: None, error: None, summary: None }
-            }
+            RunStatus::Succeeded => Outcome {
+                status,
+                exit_code: Some(0),
+                result: None,
+                error: None,
+                warning: None,
+                summary: None,
+                lasting: false,
+            },
             _ => Outcome::without_output(status, "as the year wanted"),
         };
         let tx = self.conn.transaction().unwrap();
