@@ -18,7 +18,8 @@ const KEPT: u32 = 3;
 
 /// Starts logging. May be called once a process.
 pub(super) fn start(paths: &HivePaths, env: &Env, detached: bool) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(env.log.as_deref().unwrap_or("warn,rmcp=error,skep=info"))
+    let usual = format!("warn,{},skep=info", crate::mcp::QUIET);
+    let filter = EnvFilter::try_new(env.log.as_deref().unwrap_or(&usual))
         .context("SKEP_LOG is not a log filter; write for example `info` or `skep=debug`")?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     let result = if detached {

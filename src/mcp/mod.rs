@@ -21,5 +21,8 @@ pub use requests::{Answer, Offers, RemoteTool};
 pub use rmcp::model::{GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate};
 pub use updates::Followed;
 
+/// How much its library logs: it warns of every refusal, with nobody's name.
+pub const QUIET: &str = "rmcp=error";
+
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use axum::{
     Extension, Json,
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt;
@@ -47,6 +47,7 @@ use crate::{app::Hive, ids::AgentId};
 
 const TAG: &str = "mcp";
 const SESSION: &str = "mcp-session-id";
+const SUPERVISOR: &str = "skep-supervisor";
 type Answer = Result<Response, Problem>;
 
 /// Problems as everywhere, and the protocol's own errors (JSON-RPC).
@@ -167,16 +168,21 @@ async fn of_agent(
     if let Some(id) = &named
         && !sessions.may_use(id, &who).await
     {
-        return Err(Problem::new(
-            StatusCode::NOT_FOUND,
-            "there is no such session: begin one with initialize",
-        ));
+        let why = "there is no such session: begin one with initialize";
+        return Ok(signed(&hive, Problem::new(StatusCode::NOT_FOUND, why).into_response()));
     }
     let response = serve(&hive, sessions.manager(), config(&hive), who.clone(), request).await?;
     if let (None, Some(id)) = (named, session(response.headers())) {
         sessions.bind(id, who).await;
     }
-    Ok(response)
+    Ok(signed(&hive, response))
+}
+
+/// With the name of this supervisor, by which a bridge tells a session that ended from one that went with another.
+fn signed(hive: &Hive, mut response: Response) -> Response {
+    let name = HeaderValue::from(hive.started_at.as_microsecond());
+    response.headers_mut().insert(SUPERVISOR, name);
+    response
 }
 
 fn session(headers: &HeaderMap) -> Option<Arc<str>> {

@@ -33,6 +33,9 @@ const AWAY: Duration = Duration::from_secs(1);
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
+/// Names the supervisor that answers: another one has other sessions.
+const SUPERVISOR: &str = "skep-supervisor";
+
 /// JSON-RPC error codes.
 const NOT_JSON: i32 = -32700;
 const FAILED: i32 = -32603;
@@ -202,7 +205,7 @@ impl Bridge {
         if let Some(session) = answer.header("mcp-session-id").filter(|_| begins) {
             *lock(&self.session) = Some(session.clone());
             *lock(&self.hello) = Some(message.line.clone());
-            self.listen_later(session);
+            self.listen_later(session, answer.header(SUPERVISOR));
         }
         if answer.is_stream() {
             return answer.events(|data| self.tell(message, data)).map_err(silent);
@@ -255,13 +258,13 @@ impl Bridge {
             let begun = say(&hello, "initialize", None)?;
             let session = begun.header("mcp-session-id").ok_or("it got no name")?;
             say(INITIALIZED, "notifications/initialized", Some(&session))?;
-            Ok::<_, String>(session)
+            Ok::<_, String>((session, begun.header(SUPERVISOR)))
         };
-        let session = again().map_err(|why| {
+        let (session, by) = again().map_err(|why| {
             format!("the session is gone, and another cannot be begun ({why}): start this server again")
         })?;
         *lock(&self.session) = Some(session.clone());
-        self.listen_later(session.clone());
+        self.listen_later(session.clone(), by);
         // What was told meanwhile is lost.
         self.write(CHANGED);
         Ok(session)
@@ -315,19 +318,19 @@ impl Bridge {
     /// What the supervisor tells by itself in a session, changes of tools above all. Where that breaks off because the
     /// supervisor is restarted, it is waited for, and a new session begun; one that it ended itself is left to the next
     /// request, so that many idle bridges do not end each other's in turn.
-    fn listen_later(self: &Arc<Self>, session: String) {
+    fn listen_later(self: &Arc<Self>, session: String, by: Option<String>) {
         let bridge = self.clone();
         let listens = move || {
             let mut was_away = false;
             while lock(&bridge.session).as_ref() == Some(&session) {
                 match bridge.listen(&session) {
-                    Ok(status) if status == "404" && was_away => {
+                    Ok((status, who)) if status == "404" && (was_away || who != by) => {
                         // When that fails, the next request tells why.
                         bridge.renew(&session).map(drop).unwrap_or_default();
                         return;
                     }
                     // There is nothing to listen to.
-                    Ok(status) if !status.starts_with('2') => return,
+                    Ok((status, _)) if !status.starts_with('2') => return,
                     Ok(_) => thread::sleep(BROKEN_OFF),
                     Err(_) => {
                         was_away = true;
@@ -340,16 +343,17 @@ impl Bridge {
         drop(thread::Builder::new().stack_size(STACK).spawn(listens));
     }
 
-    /// Hands on what is told in a session until that breaks off; the status of the answer.
-    fn listen(&self, session: &str) -> io::Result<String> {
+    /// Hands on what is told in a session until that breaks off; the status of the answer, and which supervisor gave it.
+    fn listen(&self, session: &str) -> io::Result<(String, Option<String>)> {
         let mut stream = http::connect()?;
         let head = format!("{}\r\n", self.head("GET", Some(session)));
         stream.write_all(head.as_bytes())?;
         let mut answer = Received::of(stream)?;
+        let by = answer.header(SUPERVISOR);
         if answer.is_stream() {
             answer.events(|data| self.write(data)).unwrap_or_default();
         }
-        Ok(answer.status)
+        Ok((answer.status, by))
     }
 
     /// Lets requests under way end, and then the session.
